@@ -1,0 +1,1 @@
+"""Syntactic Ordered Memory: a language model that parses while it reads."""
