@@ -1,0 +1,152 @@
+"""Trees over words: the one data type that treebanks, the oracle and the measures share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Bracket(Enum):
+    """The two brackets in a tree's sequence of events, distinct from every word."""
+
+    OPEN = "("
+    CLOSE = ")"
+
+
+Event = Bracket | str
+ESCAPES = {"(": "-LRB-", ")": "-RRB-"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tree:
+    """A constituent: its children from left to right, each a word or another constituent.
+
+    Everything below works on the sequence of events, without recursion: no sentence is too deep.
+
+    >>> tree = Tree.parse("(the (old dog) barks)")
+    >>> tree.children[0], tree.words(), tree.spans()
+    ('the', ('the', 'old', 'dog', 'barks'), [(1, 3), (0, 4)])
+    """
+
+    children: tuple[Tree | str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Tree:
+        """Read one bracketed tree; round brackets inside words are written -LRB- and -RRB-."""
+        brackets = {bracket.value: bracket for bracket in Bracket}
+        tokens = re.findall(r"[()]|[^\s()]+", text)
+        return cls.from_events(brackets.get(token) or unescape(token) for token in tokens)
+
+    @classmethod
+    def from_events(cls, events: Iterable[Event]) -> Tree:
+        """Build the tree whose traversal these events are."""
+        levels: list[list[Tree | str]] = [[]]
+        for event in events:
+            if event is Bracket.OPEN:
+                levels.append([])
+            elif event is not Bracket.CLOSE:
+                levels[-1].append(event)  # type: ignore[arg-type]  # a word: mypy does not narrow enums by identity
+            elif len(levels) > 1 and levels[-1]:
+                node = cls(tuple(levels.pop()))
+                levels[-1].append(node)
+            else:
+                raise ValueError("a bracket closes " + ("an empty constituent" if len(levels) > 1 else "nothing"))
+        if len(levels) > 1:
+            raise ValueError(f"{len(levels) - 1} bracket(s) are not closed")
+        if len(levels[0]) != 1 or not isinstance(levels[0][0], Tree):
+            raise ValueError(f"expected one tree in brackets, got {len(levels[0])} words and trees")
+        return levels[0][0]
+
+    def events(self) -> Iterator[Event]:
+        """Traverse the tree from left to right: an opening bracket, the children, a closing bracket."""
+        stack: list[Tree | Event] = [self]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, Tree):
+                yield Bracket.OPEN
+                stack.append(Bracket.CLOSE)
+                stack.extend(reversed(node.children))
+            else:
+                yield node
+
+    def words(self) -> tuple[str, ...]:
+        """The words at the leaves."""
+        return tuple(event for event in self.events() if isinstance(event, str))
+
+    def spans(self) -> list[tuple[int, int]]:
+        """Every constituent as (first word, 1 + last word), children before parents."""
+        spans, starts, position = [], [], 0
+        for event in self.events():
+            if event is Bracket.OPEN:
+                starts.append(position)
+            elif event is Bracket.CLOSE:
+                spans.append((starts.pop(), position))
+            else:
+                position += 1
+        return spans
+
+    def to_nltk(self, label: str = "*"):
+        """The same tree for nltk and svgling, whose constituents need a label.
+
+        >>> Tree.parse("(the (old dog) barks)").to_nltk("X").pformat()
+        '(X the (X old dog) barks)'
+        """
+        from nltk import Tree as NltkTree
+
+        levels: list[list] = [[]]
+        for event in self.events():
+            if event is Bracket.OPEN:
+                levels.append([])
+            elif event is Bracket.CLOSE:
+                children = levels.pop()
+                levels[-1].append(NltkTree(label, children))
+            else:
+                levels[-1].append(event)
+        return levels[0][0]
+
+    def __eq__(self, other: object) -> bool:
+        return list(self.events()) == list(other.events()) if isinstance(other, Tree) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.events()))
+
+    def __str__(self) -> str:
+        text = " ".join(event.value if isinstance(event, Bracket) else escape(event) for event in self.events())
+        return text.replace("( ", "(").replace(" )", ")")
+
+    def __repr__(self) -> str:
+        return f"Tree.parse({str(self)!r})"
+
+
+def escape(word: str) -> str:
+    """Write a word so that its round brackets are not taken for those of the tree.
+
+    >>> escape(":-)"), unescape(escape(":-)"))
+    (':--RRB-', ':-)')
+    """
+    return word.replace("(", ESCAPES["("]).replace(")", ESCAPES[")"])
+
+
+def unescape(word: str) -> str:
+    """The inverse of `escape`, for every word without the escapes themselves."""
+    return word.replace(ESCAPES["("], "(").replace(ESCAPES[")"], ")") if "RB-" in word else word
+
+
+def binarise(tree: Tree) -> Tree:
+    """Make every constituent binary, branching to the left; constituents of one child disappear.
+
+    >>> str(binarise(Tree.parse("(a (b) c (d e f))")))
+    '(((a b) c) ((d e) f))'
+    """
+    levels: list[list[Tree | str]] = [[]]
+    for event in tree.events():
+        if event is Bracket.OPEN:
+            levels.append([])
+            continue
+        node = levels.pop()[0] if event is Bracket.CLOSE else event
+        siblings = levels[-1]
+        siblings[:] = [Tree((siblings[0], node)) if siblings else node]  # type: ignore[list-item]
+    (root,) = levels[0]
+    return root if isinstance(root, Tree) else Tree((root,))
