@@ -1,6 +1,6 @@
 """From trees to the decisions that build them and back, and the four oracles: the definition, in plain Python.
 
-Depth 0 is the root's and grows downward. BOS sits at depth 0, every later token at 1 … min(previous depth + 1, num_slots).
+Depth 0 is the root, deeper is larger. BOS sits at 0, every later token at 1 … min(previous depth + 1, num_slots).
 """
 
 import sys
@@ -80,8 +80,8 @@ def _merge_down_to(stack: list[tuple[Tree | str, int]], depth: int) -> None:
 def oracle_depth(first_sibling: int, depths: Sequence[int], num_slots: int = UNBOUNDED) -> int:
     """The best depth for the next token after the `depths` taken, whatever errors are among them.
 
-    It keeps every gold constituent that can still be had: the token joins its first sibling, unless a token in
-    between was attached higher up.
+    The token joins its first sibling, unless a token in between was attached higher up. While slots suffice, this
+    keeps every gold constituent that can still be had.
 
     >>> oracle_depth(1, [0, 1, 2, 3])
     2
@@ -91,20 +91,18 @@ def oracle_depth(first_sibling: int, depths: Sequence[int], num_slots: int = UNB
     return min(depths[first_sibling] + 1, *depths[first_sibling + 1 :], num_slots)
 
 
-def paper_oracle_depth(
-    first_sibling: int, labels: Sequence[int], depths: Sequence[int], num_slots: int = UNBOUNDED
-) -> int:
-    """The label as printed in the paper's Algorithm 1: from the first sibling's label, not from where it was put.
+def printed_labels(first_siblings: Sequence[int], depths: Sequence[int], num_slots: int = UNBOUNDED) -> list[int]:
+    """The labels of the paper's Algorithm 1: each from its first sibling's label, not from where that was put.
 
-    Where no tree can have the label any more it is replaced by the nearest depth that can be reached.
+    Here token 3 gets 3, though after depth 1 it can reach no further than 2.
 
-    >>> paper_oracle_depth(1, labels=[0, 1, 2], depths=[0, 1, 1])
-    1
-    >>> paper_oracle_depth(2, labels=[0, 1, 2], depths=[0, 1, 1])
-    2
+    >>> printed_labels([-1, 0, 1, 2, 0], [0, 1, 1, 2, 1])
+    [0, 1, 2, 3, 1]
     """
-    label = min(labels[first_sibling] + 1, *depths[first_sibling + 1 :], num_slots)
-    return min(label, depths[-1] + 1)
+    labels = [0]
+    for t, sibling in enumerate(first_siblings[1:], start=1):
+        labels.append(min(labels[sibling] + 1, *depths[sibling + 1 : t], num_slots))
+    return labels
 
 
 def oracle_labels(
@@ -119,12 +117,9 @@ def oracle_labels(
     """
     if oracle == "static":
         return gold_depths(first_siblings, num_slots)
+    if oracle == "dynamic_paper":  # clamped to what can be reached
+        printed = printed_labels(first_siblings, depths, num_slots)
+        return [0, *(min(label, depths[t] + 1) for t, label in enumerate(printed[1:]))]
     if oracle == "left_branching":
         first_siblings = left_branching(len(first_siblings))
-    labels = [0]
-    for t, sibling in enumerate(first_siblings[1:], start=1):
-        if oracle == "dynamic_paper":
-            labels.append(paper_oracle_depth(sibling, labels, depths[:t], num_slots))
-        else:
-            labels.append(oracle_depth(sibling, depths[:t], num_slots))
-    return labels
+    return [0, *(oracle_depth(first_siblings[t], depths[:t], num_slots) for t in range(1, len(first_siblings)))]
