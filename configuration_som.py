@@ -1,0 +1,86 @@
+"""Configuration of Syntactic Ordered Memory (SOM)."""
+
+from huggingface_hub.dataclasses import strict
+from transformers import PreTrainedConfig
+
+ORACLES = ("dynamic", "dynamic_paper", "static", "left_branching")
+NEXT_ATTACHMENTS = ("sampled", "oracle", "marginal")
+
+
+@strict
+class SOMConfig(PreTrainedConfig):
+    r"""Sizes, dropout rates and training choices of a SOM; every field is a setting of the paper or a named variant of it.
+
+    Args:
+        hidden_size: D, the size of a slot and of a word.
+        syntactic_size: D_syn. Above 0 the model is the disentangled dSOM with D_sem = hidden_size - syntactic_size.
+        num_slots: N, the deepest attachment is N - 1; about 15 for dependency trees, 30 for constituency trees.
+        embedding_dropout: share of word types whose embedding is zeroed in a training step.
+        dropout: rate before every linear map but the output layer; `output_dropout` before that one.
+        oracle: what labels the decisions: `dynamic` (optimal), `dynamic_paper` (as printed), `static` (training follows
+            the gold tree), `left_branching` (trivial trees).
+        prediction_network: without it the word is predicted from the root candidate and there is no second parser.
+        next_attachment: what the LM loss conditions on in training: a `sampled` guess of the second parser, the
+            `oracle`'s label, or the `marginal` over the second parser's distribution.
+        marginal: in evaluation and generation, return the log of the mixture over the second parser's distribution.
+        initializer_range: weights are drawn with standard deviation initializer_range / sqrt(inputs).
+    """
+
+    model_type = "som"
+    keys_to_ignore_at_inference = ["past_key_values"]
+
+    vocab_size: int = 50257
+    hidden_size: int = 400
+    syntactic_size: int = 0
+    num_slots: int = 15
+    embedding_dropout: float | int = 0.1
+    dropout: float | int = 0.3
+    output_dropout: float | int = 0.5
+    oracle: str = "dynamic"
+    prediction_network: bool = True
+    next_attachment: str = "sampled"
+    marginal: bool = False
+    lm_loss_weight: float | int = 1.0
+    structure_loss_weight: float | int = 1.0
+    layer_norm_eps: float = 1e-5
+    initializer_range: float | int = 1.0
+    use_cache: bool = True
+    tie_word_embeddings: bool = True
+    bos_token_id: int | None = None
+    eos_token_id: int | list[int] | None = None
+    pad_token_id: int | None = None
+    num_hidden_layers: int = 1  # transformers counts states by it; a SOM has one
+
+    @property
+    def layer_types(self) -> list[str]:
+        """Tells the library that the cache is a recurrent state, not a list of keys and values."""
+        return ["linear_attention"] * self.num_hidden_layers
+
+    @property
+    def semantic_size(self) -> int:
+        return self.hidden_size - self.syntactic_size
+
+    def validate_architecture(self):
+        """Refuses combinations that mean nothing, in one sentence each."""
+        if self.num_hidden_layers != 1:
+            raise ValueError(f"num_hidden_layers must be 1, a SOM has one recurrent state, got {self.num_hidden_layers}")
+        if self.num_slots < 1:
+            raise ValueError(f"num_slots must be at least 1, got {self.num_slots}")
+        if self.hidden_size < 1 or not 0 <= self.syntactic_size < self.hidden_size:
+            raise ValueError(
+                f"syntactic_size must be in 0…hidden_size - 1, got {self.syntactic_size} of {self.hidden_size}"
+            )
+        for name in ("embedding_dropout", "dropout", "output_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be in [0, 1), got {getattr(self, name)}")
+        if self.oracle not in ORACLES:
+            raise ValueError(f"oracle must be one of {', '.join(ORACLES)}, got {self.oracle!r}")
+        if self.next_attachment not in NEXT_ATTACHMENTS:
+            raise ValueError(f"next_attachment must be one of {', '.join(NEXT_ATTACHMENTS)}, got {self.next_attachment!r}")
+        if not self.prediction_network and (self.marginal or self.next_attachment != "sampled"):
+            raise ValueError("marginal and next_attachment choose among guesses of the prediction network, which is off")
+
+
+SOMConfig.register_for_auto_class()
+
+__all__ = ["SOMConfig"]

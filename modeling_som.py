@@ -1,0 +1,926 @@
+"""Syntactic Ordered Memory (SOM): a language model that parses while it reads.
+
+Shen, Tan, Sordoni, Reddy & Courville, "Explicitly Modeling Syntax in Language Models with Incremental Parsing and a
+Dynamic Oracle" (NAACL 2021). Depths are counted from the root, 0, downward. Sizes: B batch, T tokens, N slots, D hidden,
+V vocabulary; P real (unmasked) tokens of a batch, K slots that are live somewhere in it.
+
+Decisions are hard, so a pass with gradients first *explores* (`SOMModel.grow`: step by step, no gradient, only what the
+look-ahead parser needs) and then *learns* (`SOMModel.regrow`: with all decisions known, every subtree is built once,
+level by level over the whole batch). The parsers, the prediction network and the output layer then run over all tokens
+at once. Only live slots are ever computed.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import PreTrainedModel, initialization
+from transformers.cache_utils import Cache, CacheLayerMixin
+from transformers.generation import GenerationMixin
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_outputs import ModelOutput
+from transformers.utils.generic import can_return_tuple
+
+try:  # on the Hub the two files lie side by side in a package
+    from .configuration_som import SOMConfig
+except ImportError:  # in this repository they are top-level modules
+    from configuration_som import SOMConfig
+
+NONE = -100  # "no label" and "masked" in every integer tensor, as everywhere in transformers
+
+
+# ---------------------------------------------------------------------------------------------- state
+
+
+class SOMState(NamedTuple):
+    """What is kept of the text read so far; it does not grow with it."""
+
+    memory: Tensor  # (B, K, D) finished subtrees on the left of the current path, live below depth
+    candidates: Tensor  # (B, K, D) subtrees that end at the last token, live up to depth
+    prefix: Tensor  # (B, K, D) prediction-network states over memory[:e], live up to depth; prefix[0] = 0
+    depth: Tensor  # (B,) depth of the last token, -1 before the first
+
+    @classmethod
+    def empty(cls, batch_size: int, like: Tensor) -> "SOMState":
+        slots = like.new_zeros(batch_size, 1, like.shape[-1])
+        return cls(slots, slots, slots, torch.full((batch_size,), -1, device=like.device))
+
+    def select(self, rows: Tensor) -> "SOMState":
+        return SOMState(*(part.index_select(0, rows.to(part.device)) for part in self))
+
+
+class SOMCacheLayer(CacheLayerMixin):
+    """Holds a `SOMState` where generate expects keys and values."""
+
+    is_compileable = False
+    supports_early_init = False
+
+    def __init__(self):
+        super().__init__()
+        self.state: SOMState | None = None
+        self.cumulative_length = 0
+
+    def lazy_initialization(self, key_states, value_states):
+        """The first state brings its own sizes."""
+
+    def update(self, state: SOMState, tokens: int):
+        self.state, self.is_initialized = state, True
+        self.cumulative_length += tokens
+
+    def get_seq_length(self) -> int:
+        return self.cumulative_length
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.cumulative_length + query_length, 0
+
+    def get_max_length(self) -> int:
+        return -1
+
+    def select(self, rows: Tensor):
+        if self.state is not None:
+            self.state = self.state.select(rows)
+
+    reorder_cache = batch_select_indices = select
+
+    def batch_repeat_interleave(self, repeats: int):
+        if self.state is not None:
+            self.select(torch.arange(len(self.state.depth)).repeat_interleave(repeats))
+
+    def move(self, device):
+        if self.state is not None:
+            self.state = SOMState(*(part.to(device, non_blocking=True) for part in self.state))
+
+    def offload(self):
+        if self.state is not None:
+            self.device = self.state.depth.device
+            self.move("cpu")
+
+    def prefetch(self):
+        if self.state is not None and hasattr(self, "device"):
+            self.move(self.device)
+
+    def reset(self):
+        self.state, self.is_initialized, self.cumulative_length = None, False, 0
+
+    def crop(self, *args, **kwargs):
+        raise NotImplementedError("a SOM keeps only its current state, so what was read cannot be taken back")
+
+
+class SOMCache(Cache):
+    """The `past_key_values` of a SOM: one recurrent state, updated in place as the library's own caches are."""
+
+    def __init__(self):
+        super().__init__(layers=[SOMCacheLayer()])
+
+    @property
+    def state(self) -> SOMState | None:
+        return self.layers[0].state
+
+    def update(self, state: SOMState, tokens: int):
+        self.layers[0].update(state, tokens)
+
+
+# ---------------------------------------------------------------------------------------------- outputs
+
+
+@dataclass
+class SOMModelOutput(ModelOutput):
+    """States that predict the next word, and the decisions taken on the way."""
+
+    last_hidden_state: Tensor | None = None  # (B, T, D)
+    past_key_values: SOMCache | None = None
+    hidden_states: tuple[Tensor, ...] | None = None  # (B, T, D) each: words, last_hidden_state
+    depths: Tensor | None = None  # (B, T) decisions taken
+    oracle_depths: Tensor | None = None  # (B, T) decisions the oracle wants, given those taken
+    attach_logits: Tensor | None = None  # (B, T, N) of p_t, which decides token t; -inf where not allowed
+    next_attach_logits: Tensor | None = None  # (B, T, N) of p'_t, a guess at token t + 1
+    branch_states: Tensor | None = None  # (R, D) the state after each allowed guess of p', in the order of the guesses
+
+
+@dataclass
+class SOMCausalLMOutput(ModelOutput):
+    """Losses, logits, state and decisions; -100 in every per-token field at masked positions."""
+
+    loss: Tensor | None = None
+    logits: Tensor | None = None  # (B, T, V)
+    past_key_values: SOMCache | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
+    lm_loss: Tensor | None = None
+    structure_loss: Tensor | None = None
+    depths: Tensor | None = None
+    oracle_depths: Tensor | None = None
+    attach_logits: Tensor | None = None
+    next_attach_logits: Tensor | None = None
+
+
+# ---------------------------------------------------------------------------------------------- oracle
+
+
+def oracle_depths(first_sibling: Tensor, depths: Tensor | None, num_slots: int, printed: bool = False) -> Tensor:
+    """Best depth of every token, given the depths taken before it; with `depths=None`, those of the gold tree.
+
+    The best depth keeps every gold constituent that can still be had: one below the first sibling, unless a later token
+    has closed that constituent already. `printed` is the paper's Algorithm 1, which looks at the first sibling's label
+    instead of its depth, clamped to what can be reached. Both arguments are (B, T), without padding on the left.
+
+    >>> gold = torch.tensor([[-1, 0, 1, 1, 3, 0]])  # BOS ((the cat) (sat down)) EOS
+    >>> oracle_depths(gold, None, 15).tolist()
+    [[0, 1, 2, 2, 3, 1]]
+    >>> oracle_depths(gold, torch.tensor([[0, 1, 1, 2, 2, 1]]), 15).tolist()  # "cat" was attached to BOS
+    [[0, 1, 2, 1, 2, 1]]
+    """
+    labels = torch.full_like(first_sibling, NONE)
+    taken = labels if depths is None else depths
+    sibling_depths = labels if printed else taken
+    lowest = torch.full_like(first_sibling, num_slots)  # lowest[:, j]: smallest depth taken since token j
+    for t in range(first_sibling.shape[1]):
+        given, j = first_sibling[:, t : t + 1], first_sibling[:, t : t + 1].clamp(min=0)
+        label = torch.minimum(sibling_depths.gather(1, j) + 1, lowest.gather(1, j))  # (B, 1)
+        if printed and t > 0:
+            label = torch.minimum(label, taken[:, t - 1 : t] + 1).clamp(min=1)
+        labels[:, t : t + 1] = torch.where(given >= 0, label, torch.where(given == -1, 0, NONE))
+        lowest[:, :t] = torch.minimum(lowest[:, :t], taken[:, t : t + 1])
+    return labels
+
+
+def left_branching(first_sibling: Tensor) -> Tensor:
+    """Labels of the trivial tree: only the first word and EOS attach to BOS (0), all other words to the first word."""
+    return first_sibling.clamp(max=1)
+
+
+# ---------------------------------------------------------------------------------------------- bookkeeping
+
+
+class Batch(NamedTuple):
+    """The real tokens of a padded batch, row after row, so that padding costs nothing and disturbs nothing."""
+
+    position: Tensor  # (P,) place of each token in the flattened (B, T) batch
+    row: Tensor  # (P,)
+    column: Tensor  # (P,) place of each token among the real tokens of its row
+    lengths: Tensor  # (B,) real tokens of each row; like row and column on the CPU
+    shape: tuple[int, int]  # (B, T)
+
+    @classmethod
+    def of(cls, mask: Tensor | None, shape: tuple[int, int], device: torch.device) -> "Batch":
+        B, T = shape
+        mask = torch.ones(shape, dtype=torch.bool) if mask is None else mask.cpu()
+        row, _ = mask.nonzero(as_tuple=True)
+        position = mask.flatten().nonzero().flatten()
+        return cls(position.to(device), row, (mask.cumsum(1) - 1)[mask], mask.sum(1), (B, T))
+
+    def pack(self, padded: Tensor) -> Tensor:  # (B, T, …) → (P, …)
+        return padded.flatten(0, 1).index_select(0, self.position)
+
+    def unpack(self, packed: Tensor) -> Tensor:  # (P, …) → (B, T, …), NONE at masked positions
+        B, T = self.shape
+        if len(packed) == B * T:
+            return packed.unflatten(0, (B, T))
+        padded = packed.new_full((B * T, *packed.shape[1:]), NONE)
+        return padded.index_copy(0, self.position, packed).unflatten(0, (B, T))
+
+    def justify(self, packed: Tensor, width: int = 0, fill: int = NONE) -> Tensor:
+        """(P,) → (B, width + longest row): every row's real tokens from column `width` on."""
+        grid = packed.new_full((len(self.lengths), width + int(self.lengths.max())), fill)
+        grid[self.row.to(packed.device), self.column.to(packed.device) + width] = packed
+        return grid
+
+    def unjustify(self, grid: Tensor) -> Tensor:  # (B, longest row) → (P,)
+        return grid[self.row.to(grid.device), self.column.to(grid.device)]
+
+
+def spans(counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Owner and place of each of sum(counts) items.
+
+    >>> spans(torch.tensor([1, 0, 2]))
+    (tensor([0, 2, 2]), tensor([0, 0, 1]))
+    """
+    owner = torch.arange(len(counts)).repeat_interleave(counts)
+    return owner, torch.arange(len(owner)) - (counts.cumsum(0) - counts)[owner]
+
+
+def shift(values: Tensor, row: Tensor) -> Tensor:
+    """The value of the next token of the same row, NONE after the last.
+
+    >>> shift(torch.tensor([5, 6, 7]), row=torch.tensor([0, 0, 1]))
+    tensor([   6, -100, -100])
+    """
+    shifted = torch.full_like(values, NONE)
+    shifted[:-1] = torch.where(row[1:] == row[:-1], values[1:], NONE)
+    return shifted
+
+
+class Layout:
+    """Where every subtree of a batch lies and what it is made of, once all decisions are known.
+
+    Subtrees are rows of one matrix: first the candidates and memories that the state brought along (B * K rows each),
+    then for each token t its candidates at depths 0…d_t, the last being its leaf. In the grids (B, columns) below,
+    column 0 stands for the state, column t + 1 for token t. All index arithmetic is done on the CPU.
+    """
+
+    def __init__(self, batch: Batch, state: SOMState, depths: Tensor, num_slots: int):
+        self.device, depths = depths.device, depths.cpu()
+        self.batch, self.depths, self.num_slots = batch, depths, num_slots
+        self.B, self.K = state.memory.shape[:2]
+        self.row, self.column = batch.row, batch.column + 1
+        rows = torch.arange(self.B)
+        self.depth = batch.justify(depths, width=1, fill=-2)
+        self.depth[:, 0] = state.depth.cpu()
+        self.start = 2 * self.B * self.K + (depths + 1).cumsum(0) - (depths + 1)  # (P,) first row of each token
+        self.starts = batch.justify(self.start, width=1)
+        self.starts[:, 0] = rows * self.K
+        self.total = 2 * self.B * self.K + int((depths + 1).sum())
+        # last[b, c, e]: the last token up to column c written at depth e, 0 if that was before this batch
+        columns = torch.arange(self.depth.shape[1])
+        at_depth = self.depth[..., None] == torch.arange(max(int(self.depth.max()), 0) + 1)
+        self.last = torch.where(at_depth, columns[:, None], 0).cummax(1).values
+        self.previous = self.depth[self.row, self.column - 1]  # (P,) depth before each token
+        by_depth = depths.argsort(stable=True)
+        self.prefix_order = by_depth[int((depths == 0).sum()) :]  # tokens that make a prefix state, shallow ones first
+        self.prefix_rank = torch.full_like(depths, NONE)
+        self.prefix_rank[self.prefix_order] = torch.arange(len(self.prefix_order))
+        self.prefix_ranks = batch.justify(self.prefix_rank, width=1)
+
+    def live(self, depth: Tensor) -> Tensor:
+        """How many attachments are possible from this depth: 0…depth, but none at N or deeper."""
+        return depth.clamp(max=self.num_slots - 1) + 1
+
+    def memory_row(self, row: Tensor, column: Tensor, depth: Tensor) -> Tensor:
+        """memory[depth] is the candidate of the token before the last one that was written just below it."""
+        written = self.last[row, column, depth + 1]
+        before = (self.B + row) * self.K + depth
+        return torch.where(written > 0, self.starts[row, written - 1] + depth, before)
+
+    def prefix_row(self, row: Tensor, column: Tensor, depth: Tensor) -> Tensor:
+        """prefix[depth] was made by the last token written at that depth; prefix[0] is the zero state."""
+        written = self.last[row, column, depth]
+        made = (written > 0) & (depth > 0)
+        return torch.where(made, self.B * self.K + self.prefix_ranks[row, written], row * self.K + depth)
+
+    def levels(self) -> list[tuple[Tensor, Tensor]]:
+        """(rows, left and right children), such that children lie in earlier levels or are leaves."""
+        token, depth = spans(self.depths)
+        row, column = self.row[token], self.column[token]
+        nodes = self.start[token] + depth
+        children = torch.stack([self.memory_row(row, column, depth), nodes + 1])  # (2, Σd)
+        height = self.heights()[row, column, depth]
+        order = height.argsort(stable=True)
+        sizes = height.bincount()[1:].tolist() if len(height) else []
+        return list(zip(nodes[order].split(sizes), children[:, order].split(sizes, dim=1), strict=True))
+
+    def heights(self) -> Tensor:
+        """(B, columns, depths): height of every candidate; leaves and what the state brought have height 0."""
+        slots = torch.arange(self.last.shape[2])
+        heights = torch.zeros_like(self.last)
+        memory = torch.zeros_like(self.last[:, 0])
+        for column in range(1, self.last.shape[1]):
+            depth = self.depth[:, column, None]
+            above = (depth - 1).clamp(min=0)
+            memory.scatter_(1, above, heights[:, column - 1].gather(1, above))
+            # height[e] = 1 + max(memory[e], height[e + 1]), unrolled
+            below = torch.where(slots < depth, memory + slots + 1, depth)
+            heights[:, column] = below.flip(1).cummax(1).values.flip(1) - slots
+        return heights
+
+    def attachments(self) -> tuple[Tensor, Tensor, Tensor]:
+        """(token, depth, subtree) of every attachment each token could have chosen."""
+        token, depth = spans(self.live(self.previous))
+        return token, depth, self.starts[self.row[token], self.column[token] - 1] + depth
+
+    def branches(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """(token, depth, subtree, prefix state) of every attachment that the token after each token could choose."""
+        token, depth = spans(self.live(self.depths))
+        return token, depth, self.start[token] + depth, self.prefix_row(self.row[token], self.column[token], depth)
+
+    def prefix_levels(self) -> list[tuple[Tensor, Tensor]]:
+        """(prefix state to extend, subtree to extend it by) of the new prefix state of every token, by depth.
+
+        A step changes only memory[d - 1], so each token makes one prefix state and shares all shallower ones."""
+        token = self.prefix_order
+        row, column, above = self.row[token], self.column[token], self.depths[token] - 1
+        source = self.prefix_row(row, column, above)
+        subtree = self.starts[row, column - 1] + above
+        sizes = self.depths.bincount()[1:].tolist()
+        return list(zip(source.split(sizes), subtree.split(sizes), strict=True))
+
+    def following(self) -> tuple[Tensor, Tensor]:
+        """Depth and new prefix state of the token after each token."""
+        return shift(self.depths, self.row), shift(self.B * self.K + self.prefix_rank, self.row)
+
+    def state_rows(self, state: SOMState) -> Tensor:
+        """The rows the state brings along."""
+        return torch.cat([state.candidates.flatten(0, 1), state.memory.flatten(0, 1)])
+
+    def place(self, growth: "Growth", state: SOMState) -> Tensor:
+        """The matrix of subtrees, from those that exploring has built."""
+        nodes = growth.subtrees.new_empty(self.total, growth.subtrees.shape[1])
+        nodes[: 2 * self.B * self.K] = self.state_rows(state)
+        return nodes.index_copy_(0, self.start.to(self.device)[growth.token] + growth.at, growth.subtrees)
+
+    def final_state(self, nodes: Tensor, prefix: Tensor | None) -> SOMState:
+        """The state after the batch; dead slots are zero."""
+        column = self.batch.lengths
+        depth = self.depth[torch.arange(self.B), column]
+        live = self.live(depth)
+        row, slot = spans(live)
+        gather = partial(self.gather, width=max(int(live.max()), 1))
+        candidates = gather(nodes, row, slot, self.starts[row, column[row]] + slot)
+        prefix = torch.zeros_like(candidates) if prefix is None else gather(
+            prefix, row, slot, self.prefix_row(row, column[row], slot))
+        row, slot = spans(depth.clamp(min=0))
+        memory = gather(nodes, row, slot, self.memory_row(row, column[row], slot))
+        return SOMState(memory, candidates, prefix, depth.to(self.device))
+
+    def gather(self, source: Tensor, row: Tensor, slot: Tensor, index: Tensor, width: int) -> Tensor:
+        """(B, width, D) with source[index] at (row, slot)."""
+        slots = source.new_zeros(self.B * width, source.shape[1])
+        values = source.index_select(0, index.to(self.device))
+        return slots.index_copy(0, (row * width + slot).to(self.device), values).unflatten(0, (self.B, width))
+
+
+# ---------------------------------------------------------------------------------------------- modules
+
+
+class SegmentedLinear(nn.Module):
+    """A linear map between stacks of vectors; in a dSOM the semantic outputs read both segments, the syntactic ones only
+    their own."""
+
+    def __init__(self, config: SOMConfig, inputs: int, outputs: int):
+        super().__init__()
+        self.semantic_size, self.outputs = config.semantic_size, outputs
+        self.semantic = nn.Linear(inputs * config.hidden_size, outputs * config.semantic_size)
+        if config.syntactic_size:
+            self.syntactic = nn.Linear(inputs * config.syntactic_size, outputs * config.syntactic_size)
+
+    def forward(self, x: Tensor) -> Tensor:  # (R, inputs, D) → (R, outputs, D)
+        if self.semantic_size == x.shape[-1]:
+            return self.semantic(x.flatten(1)).unflatten(1, (self.outputs, -1))
+        semantic, syntactic = (part.flatten(1) for part in x.tensor_split([self.semantic_size], dim=-1))
+        semantic = self.semantic(torch.cat([semantic, syntactic], dim=1)).unflatten(1, (self.outputs, -1))
+        return torch.cat([semantic, self.syntactic(syntactic).unflatten(1, (self.outputs, -1))], dim=-1)
+
+
+class SegmentedNorm(nn.Module):
+    """LayerNorm, in a dSOM of each segment on its own."""
+
+    def __init__(self, config: SOMConfig):
+        super().__init__()
+        self.semantic = nn.LayerNorm(config.semantic_size, eps=config.layer_norm_eps)
+        if config.syntactic_size:
+            self.syntactic = nn.LayerNorm(config.syntactic_size, eps=config.layer_norm_eps)
+        self.semantic_size = config.semantic_size
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.semantic_size == x.shape[-1]:
+            return self.semantic(x)
+        semantic, syntactic = x.tensor_split([self.semantic_size], dim=-1)
+        return torch.cat([self.semantic(semantic), self.syntactic(syntactic)], dim=-1)
+
+
+class Cell(GradientCheckpointingLayer):
+    """Composes two vectors into one: a gated sum of both and of an update."""
+
+    def __init__(self, config: SOMConfig):
+        super().__init__()
+        self.hidden = SegmentedLinear(config, inputs=2, outputs=4)
+        self.gates = SegmentedLinear(config, inputs=4, outputs=4)
+        self.norm = SegmentedNorm(config)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:  # (R, D), (R, D) → (R, D)
+        hidden = self.hidden(self.dropout(torch.stack([a, b], dim=1))).relu()  # (R, 4, D)
+        f, i, c, u = self.gates(self.dropout(hidden)).unbind(dim=1)
+        return self.norm(f.sigmoid() * a + i.sigmoid() * b + c.sigmoid() * u).to(a.dtype)
+
+
+class Parser(nn.Module):
+    """Shared by both parsers: D and the detachment that keeps the structure loss out of semantic segments."""
+
+    def __init__(self, config: SOMConfig):
+        super().__init__()
+        self.semantic_size = config.semantic_size if config.syntactic_size else 0
+        self.score = nn.Linear(config.hidden_size, 1, bias=False)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def read(self, x: Tensor) -> Tensor:
+        if self.semantic_size:
+            semantic, syntactic = x.tensor_split([self.semantic_size], dim=-1)
+            x = torch.cat([semantic.detach(), syntactic], dim=-1)
+        return self.dropout(x)
+
+    def scores(self, hidden: Tensor) -> Tensor:  # (…, D) → (…)
+        return self.score(self.dropout(hidden.relu())).squeeze(-1) / hidden.shape[-1] ** 0.5
+
+
+class LookAheadParser(Parser):
+    """One-step look-ahead: where does this word attach, now that it is seen?"""
+
+    def __init__(self, config: SOMConfig):
+        super().__init__(config)
+        self.query = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
+        self.key = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
+        self.query_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.key_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+
+    def queries(self, x: Tensor) -> Tensor:
+        return self.query_norm(self.query(self.read(x)))
+
+    def keys(self, candidates: Tensor) -> Tensor:
+        return self.key_norm(self.key(self.read(candidates)))
+
+    def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
+        return self.scores(queries + keys)
+
+
+class ZeroStepParser(Parser):
+    """Zero-step look-ahead: where will the next word attach, before it is seen?"""
+
+    def __init__(self, config: SOMConfig):
+        super().__init__(config)
+        self.project = nn.Linear(config.hidden_size, config.hidden_size)
+
+    def forward(self, candidates: Tensor) -> Tensor:
+        return self.scores(self.project(self.read(candidates)))
+
+
+class Growth(NamedTuple):
+    """What exploring found: decisions, the logits they were drawn from, and every subtree built."""
+
+    depths: Tensor  # (P,)
+    attach_logits: Tensor  # (P, N)
+    token: Tensor  # (rows,) the token each subtree ends at
+    at: Tensor  # (rows,) its depth
+    subtrees: Tensor  # (rows, D)
+
+
+class Prediction(NamedTuple):
+    """What the prediction network makes of the subtrees."""
+
+    hidden: Tensor  # (P, D) the state that predicts the word after each token
+    logits: Tensor | None = None  # (P, N) of p'
+    branches: Tensor | None = None  # (R, D) the state after every guess that p' allows, where the mixture is wanted
+    prefix: Tensor | None = None  # (B * K + P', D) prefix states: those of the state, then the new ones
+
+
+def choose(logits: Tensor, sample: bool) -> Tensor:
+    """Index of the largest logit, or of one drawn from their softmax, without waiting for the device."""
+    if sample:
+        logits = logits - torch.empty_like(logits).exponential_().log()  # Gumbel noise
+    return logits.argmax(dim=-1)
+
+
+# ---------------------------------------------------------------------------------------------- model
+
+
+class SOMPreTrainedModel(PreTrainedModel):
+    config_class = SOMConfig
+    base_model_prefix = "model"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["Cell"]
+    _is_stateful = True
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module):
+        super()._init_weights(module)
+        if isinstance(module, nn.Linear | nn.Embedding):
+            std = self.config.initializer_range * module.weight.shape[1] ** -0.5
+            initialization.normal_(module.weight, mean=0.0, std=std)
+
+
+class SOMModel(SOMPreTrainedModel):
+    """Reads words, grows their tree, and returns the states from which the next words are predicted."""
+
+    def __init__(self, config: SOMConfig):
+        super().__init__(config)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.norm = SegmentedNorm(config)
+        self.cell = Cell(config)
+        self.parser = LookAheadParser(config)
+        if config.prediction_network:
+            self.next_parser = ZeroStepParser(config)
+            self.predict_cell = Cell(config)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        first_sibling: Tensor | None = None,
+        depths: Tensor | None = None,
+        past_key_values: SOMCache | None = None,
+        use_cache: bool | None = None,
+        inputs_embeds: Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        **kwargs,
+    ) -> SOMModelOutput:
+        """`first_sibling` counts a row's unmasked tokens, as if the row stood alone."""
+        mask = self.check_inputs(input_ids, inputs_embeds, attention_mask, past_key_values, first_sibling, depths)
+        words = self.embed(input_ids) if inputs_embeds is None else inputs_embeds  # (B, T, D)
+        batch = Batch.of(mask, words.shape[:2], words.device)
+        x = self.norm(batch.pack(words)).to(words.dtype)  # (P, D)
+        state = past_key_values.state if past_key_values is not None else None
+        state = SOMState.empty(len(words), x) if state is None else state
+
+        labels = None if first_sibling is None else self.labels(batch.pack(first_sibling), batch)
+        given = self.given_depths(batch, depths, labels)
+        growth = self.grow(x, batch, state) if given is None else None
+        depths = growth.depths if given is None else given  # (P,)
+        layout = Layout(batch, state, depths, self.config.num_slots)
+        if growth is None or torch.is_grad_enabled():
+            nodes = self.regrow(x, layout, state)
+            attach_logits = self.attach_logits(x, nodes, layout)
+        else:
+            nodes = layout.place(growth, state)
+            attach_logits = growth.attach_logits
+        best = None if labels is None else self.best_depths(labels, depths, batch)
+        prediction = self.predict(nodes, layout, state, best, given is not None)
+
+        use_cache = (self.config.use_cache and not self.training) if use_cache is None else use_cache
+        if use_cache:
+            past_key_values = SOMCache() if past_key_values is None else past_key_values
+            past_key_values.update(layout.final_state(nodes, prediction.prefix), words.shape[1])
+        unpacked = {name: None if packed is None else batch.unpack(packed) for name, packed in {
+            "last_hidden_state": prediction.hidden, "depths": depths, "oracle_depths": best,
+            "attach_logits": attach_logits, "next_attach_logits": prediction.logits,
+        }.items()}
+        hidden_states = (batch.unpack(x), unpacked["last_hidden_state"]) if output_hidden_states else None
+        return SOMModelOutput(
+            **unpacked,
+            past_key_values=past_key_values if use_cache else None,
+            hidden_states=hidden_states,
+            branch_states=prediction.branches,
+        )
+
+    def embed(self, input_ids: Tensor) -> Tensor:
+        """Looks words up; in training, `embedding_dropout` of the word types are zero for the whole batch."""
+        types = self.embed_tokens.weight.new_ones(self.embed_tokens.num_embeddings, 1)
+        keep = F.dropout(types, self.config.embedding_dropout, self.training)
+        return self.embed_tokens(input_ids) * keep[input_ids] if self.training else self.embed_tokens(input_ids)
+
+    @torch.no_grad()
+    def grow(self, x: Tensor, batch: Batch, state: SOMState) -> Growth:
+        """Explores: reads step by step and decides each attachment.
+
+        Rows are taken longest first, so that the rows still being read are always the first ones; candidates[N] only
+        ever holds the leaf of a token that is too deep to be attached to."""
+        B, N, D = len(state.depth), self.config.num_slots, x.shape[-1]
+        order = batch.lengths.argsort(descending=True, stable=True)
+        first = (batch.lengths.cumsum(0) - batch.lengths)[order].to(x.device)
+        order = order.to(x.device)
+        memory, candidates, keys = x.new_zeros(B, N + 1, D), x.new_zeros(B, N + 1, D), x.new_zeros(B, N + 1, D)
+        width = state.memory.shape[1]
+        memory[:, :width], candidates[:, :width] = state.memory[order], state.candidates[order]
+        keys[:, :width] = self.parser.keys(candidates[:, :width])
+        depth = state.depth[order]
+        queries = self.parser.queries(x)
+        attach_logits = x.new_full((len(x), N), -torch.inf)
+        slots = torch.arange(N, device=x.device)
+        depths, grown = torch.empty(len(x), dtype=torch.long, device=x.device), []
+        active = (batch.lengths[:, None] > torch.arange(int(batch.lengths.max()))).sum(0).tolist()
+        for t, n in enumerate(active):
+            rows, token, depth = order.new_tensor(range(n)), first[:n] + t, depth[:n]
+            logits = self.parser(queries[token, None], keys[:n, :width])
+            logits = logits.masked_fill(slots[:width] > depth[:, None], -torch.inf)  # (n, width)
+            attach = torch.where(depth < 0, 0, choose(logits, self.training))
+            attach_logits[token, :width] = logits
+            memory[rows, attach] = candidates[rows, attach]
+            depth = torch.where(depth < 0, 0, attach + 1)
+            depths[token] = depth
+            climbed = [(rows, depth, x[token]), *self.climb(x[token], memory, depth)]
+            where, at, subtrees = (torch.cat(parts) for parts in zip(*climbed, strict=True))
+            candidates[where, at], keys[where, at] = subtrees, self.parser.keys(subtrees)
+            grown.append((token[where], at, subtrees))
+            width = min(len(climbed), N)
+        return Growth(depths, attach_logits, *(torch.cat(parts) for parts in zip(*grown, strict=True)))
+
+    def climb(self, leaf: Tensor, memory: Tensor, depth: Tensor):
+        """Yields (rows, e, C[e]) for e from the deepest up to the root, C[e] = cell(M[e], C[e + 1]), live rows only."""
+        order = depth.argsort(descending=True)
+        deeper = (depth[:, None] > torch.arange(memory.shape[1], device=depth.device)).sum(0).tolist()
+        subtrees = leaf[:0]
+        for e in reversed(range(len(deeper) - deeper.count(0))):
+            rows = order[: deeper[e]]
+            below = torch.cat([subtrees, leaf[rows[len(subtrees) :]]])
+            subtrees = self.cell(memory[rows, e], below)
+            yield rows, torch.full_like(rows, e), subtrees
+
+    def regrow(self, x: Tensor, layout: Layout, state: SOMState) -> Tensor:
+        """Learns: with all decisions known, builds every subtree once, level by level over the whole batch."""
+        nodes = layout.state_rows(state)
+        nodes = torch.cat([nodes, x.new_zeros(layout.total - len(nodes), x.shape[1])])  # (rows, D)
+        nodes = nodes.index_copy(0, (layout.start + layout.depths).to(x.device), x)
+        for rows, children in layout.levels():
+            left, right = nodes.index_select(0, children.flatten().to(x.device)).chunk(2)
+            nodes = nodes.index_copy(0, rows.to(x.device), self.cell(left, right))
+        return nodes
+
+    def attach_logits(self, x: Tensor, nodes: Tensor, layout: Layout) -> Tensor:
+        """(P, N): the look-ahead parser's scores of every attachment each token could have chosen."""
+        token, depth, subtree = (index.to(x.device) for index in layout.attachments())
+        queries = self.parser.queries(x).index_select(0, token)
+        scores = self.parser(queries, self.parser.keys(nodes.index_select(0, subtree)))
+        return scores.new_full((len(x), self.config.num_slots), -torch.inf).index_put((token, depth), scores)
+
+    def labels(self, first_sibling: Tensor, batch: Batch) -> Tensor:
+        """(B, longest row): the tree labels the oracle goes by."""
+        labels = batch.justify(first_sibling)
+        return left_branching(labels) if self.config.oracle == "left_branching" else labels
+
+    def given_depths(self, batch: Batch, depths: Tensor | None, labels: Tensor | None) -> Tensor | None:
+        """Decisions that are not the model's to take: the caller's, or the gold tree's under the static oracle."""
+        if depths is not None:
+            return batch.pack(depths)
+        if self.training and labels is not None and self.config.oracle == "static":
+            return batch.unjustify(oracle_depths(labels, None, self.config.num_slots))
+        return None
+
+    def best_depths(self, labels: Tensor, depths: Tensor, batch: Batch) -> Tensor:
+        """(P,): the oracle's labels, given the decisions taken."""
+        printed = self.config.oracle == "dynamic_paper"
+        return batch.unjustify(oracle_depths(labels, batch.justify(depths), self.config.num_slots, printed))
+
+    def predict(self, nodes: Tensor, layout: Layout, state: SOMState, best: Tensor | None, given: bool) -> Prediction:
+        """Runs the prediction network from the root down to the guessed attachment of the next word."""
+        if not self.config.prediction_network:
+            return Prediction(nodes.index_select(0, layout.start.to(nodes.device)))
+        token, depth, subtree, source = (index.to(nodes.device) for index in layout.branches())
+        scores = self.next_parser(nodes.index_select(0, subtree))
+        logits = scores.new_full((len(layout.depths), self.config.num_slots), -torch.inf)
+        logits = logits.index_put((token, depth), scores)  # (P, N)
+        prefix = self.prefix_states(nodes, layout, state)
+        guess = self.guess(logits.detach(), layout, best, given)  # (P,)
+        chosen = layout.live(layout.depths).cumsum(0) - layout.live(layout.depths)
+        chosen = chosen.to(nodes.device) + guess  # (P,) into the branches
+
+        marginal = self.config.next_attachment == "marginal" if self.training else self.config.marginal
+        if marginal and not given:
+            branches = self.predict_cell(prefix.index_select(0, source), nodes.index_select(0, subtree))
+            return Prediction(branches.index_select(0, chosen), logits, branches, prefix)
+        # where the guess is what the next token does, that token's new prefix state is the state wanted here
+        next_depth, next_prefix = (index.to(nodes.device) for index in layout.following())
+        hidden = prefix.index_select(0, next_prefix.clamp(min=0))
+        other = (guess != next_depth - 1).nonzero().flatten()
+        chosen = chosen[other]
+        others = self.predict_cell(
+            prefix.index_select(0, source[chosen]), nodes.index_select(0, subtree[chosen])
+        )
+        return Prediction(hidden.index_copy(0, other, others), logits, None, prefix)
+
+    def prefix_states(self, nodes: Tensor, layout: Layout, state: SOMState) -> Tensor:
+        """Prediction-network states over the memory alone: those of the state, then one new one per token."""
+        prefix = state.prefix.flatten(0, 1)
+        for source, subtree in layout.prefix_levels():
+            source, subtree = source.to(nodes.device), subtree.to(nodes.device)
+            new = self.predict_cell(prefix.index_select(0, source), nodes.index_select(0, subtree))
+            prefix = torch.cat([prefix, new])
+        return prefix
+
+    def guess(self, logits: Tensor, layout: Layout, best: Tensor | None, given: bool) -> Tensor:
+        """(P,): the attachment depth that the prediction of the next word is conditioned on."""
+        own = choose(logits, sample=self.training and not given)
+        if given:
+            known, _ = layout.following()
+        elif self.training and best is not None and self.config.next_attachment == "oracle":
+            known = shift(best, layout.row.to(best.device))
+        else:
+            return own
+        known = known.to(own.device) - 1
+        return torch.where(known >= 0, known, own)
+
+    def check_inputs(self, input_ids, inputs_embeds, attention_mask, past_key_values, first_sibling, depths):
+        """Refuses what cannot be meant, before any work and with one wait for the device; returns the mask or None."""
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("exactly one of input_ids and inputs_embeds must be given")
+        name, ndim, tokens = ("input_ids", 2, input_ids) if inputs_embeds is None else ("inputs_embeds", 3, inputs_embeds)
+        if tokens.ndim != ndim or tokens.shape[0] == 0 or tokens.shape[1] == 0:
+            raise ValueError(f"{name} must have {ndim} dimensions and at least one token, got shape {tuple(tokens.shape)}")
+        B, T = tokens.shape[:2]
+        if inputs_embeds is not None and inputs_embeds.shape[2] != self.config.hidden_size:
+            raise ValueError(f"inputs_embeds must end in hidden_size {self.config.hidden_size}, got {inputs_embeds.shape[2]}")
+        for name, tensor in {"first_sibling": first_sibling, "depths": depths}.items():
+            if tensor is not None and tensor.shape != (B, T):
+                raise ValueError(f"{name} must have the tokens' shape {(B, T)}, got {tuple(tensor.shape)}")
+        state = past_key_values.state if past_key_values is not None else None
+        if state is not None and len(state.depth) != B:
+            raise ValueError(f"past_key_values hold {len(state.depth)} sequences, the input has {B}")
+        if state is not None and first_sibling is not None:
+            raise ValueError("first_sibling labels whole sentences and cannot be combined with past_key_values")
+        mask = None
+        if attention_mask is not None:
+            if attention_mask.ndim != 2 or len(attention_mask) != B or attention_mask.shape[1] < T:
+                raise ValueError(f"attention_mask must cover the tokens' shape {(B, T)}, got {tuple(attention_mask.shape)}")
+            mask = attention_mask[:, -T:].bool()
+        self.check_values(input_ids, mask, state, first_sibling, depths)
+        return mask
+
+    def check_values(self, input_ids, mask, state, first_sibling, depths):
+        """The checks that look at numbers."""
+        V, N, checks = self.embed_tokens.num_embeddings, self.config.num_slots, {}
+        real = torch.ones((), dtype=torch.bool) if mask is None else mask
+        if input_ids is not None:
+            checks[f"input_ids must be in 0…{V - 1}"] = (input_ids < 0) | (input_ids >= V)
+        if first_sibling is not None or depths is not None:
+            example = first_sibling if depths is None else depths
+            real = torch.ones_like(example, dtype=torch.bool) if mask is None else mask.to(example.device)
+            column = real.cumsum(1) - 1
+        if first_sibling is not None:
+            wrong = torch.where(column == 0, first_sibling != -1, (first_sibling < 0) | (first_sibling >= column))
+            wrong &= (first_sibling != NONE) | bool(self.training and depths is None and self.config.oracle == "static")
+            checks["first_sibling must point at an earlier token of its row (-1 at the first, -100 for none)"] = wrong & real
+        if depths is not None:
+            # the depth before each real token, wherever the row is padded
+            grid = torch.cat([depths.new_full((len(depths), 1), -1) if state is None else state.depth[:, None], depths], 1)
+            seen = torch.where(torch.cat([real.new_ones(len(real), 1), real], 1), torch.arange(grid.shape[1], device=grid.device), 0)
+            before = grid.gather(1, seen.cummax(1).values)[:, :-1]
+            highest = torch.minimum(before + 1, torch.tensor(N, device=grid.device))
+            wrong = (depths > highest) | (depths < torch.where(before < 0, 0, 1))
+            checks[f"depths must start at 0 and then be in 1…min(depth before + 1, {N})"] = wrong & real
+        found = torch.stack([wrong.any() for wrong in checks.values()]).tolist() if checks else []
+        for message, wrong in zip(checks, found, strict=True):
+            if wrong:
+                raise ValueError(f"{message}, which row, column {checks[message].nonzero()[0].tolist()} is not")
+
+
+class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
+    """A SOM with its output layer, tied to the input embedding.
+
+    Decisions are sampled in `train()` and greedy in `eval()`. The parse of generated text is had by a second pass,
+    which takes the same decisions: `model(model.generate(…)).depths`."""
+
+    _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}
+
+    def __init__(self, config: SOMConfig):
+        super().__init__(config)
+        self.model = SOMModel(config)
+        self.output_dropout = nn.Dropout(config.output_dropout)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
+        self.post_init()
+
+    @classmethod
+    def _supports_default_dynamic_cache(cls) -> bool:
+        return False
+
+    def _prepare_cache_for_generation(self, generation_config, model_kwargs, *args, **kwargs):
+        super()._prepare_cache_for_generation(generation_config, model_kwargs, *args, **kwargs)
+        if generation_config.use_cache is not False and model_kwargs.get("past_key_values") is None:
+            model_kwargs["past_key_values"] = SOMCache()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+        first_sibling: Tensor | None = None,
+        depths: Tensor | None = None,
+        past_key_values: SOMCache | None = None,
+        use_cache: bool | None = None,
+        inputs_embeds: Tensor | None = None,
+        logits_to_keep: int | Tensor = 0,
+        **kwargs,
+    ) -> SOMCausalLMOutput:
+        """Predicts the next word at every position, and parses.
+
+        Args:
+            labels: (B, T) as everywhere in transformers: unshifted, -100 ignored.
+            first_sibling: (B, T) tree labels, counting a row's unmasked tokens as if the row stood alone (-1 at the
+                first, -100 for none); turns the structure loss on.
+            depths: (B, T) decisions given from outside, for both parsers.
+        """
+        num_items = kwargs.pop("num_items_in_batch", None)
+        if labels is not None and labels.shape != (input_ids if inputs_embeds is None else inputs_embeds).shape[:2]:
+            raise ValueError(f"labels must have the tokens' shape, got {tuple(labels.shape)}")
+        out = self.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            first_sibling=first_sibling,
+            depths=depths,
+            past_key_values=past_key_values,
+            use_cache=use_cache,
+            inputs_embeds=inputs_embeds,
+            return_dict=True,
+            **kwargs,
+        )
+        keep = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        logits = self.logits(out, keep)
+        lm_loss = None if labels is None else self.lm_loss(logits, out.depths, labels, keep, num_items)
+        structure_loss = None if first_sibling is None else self.structure_loss(out, num_items)
+        return SOMCausalLMOutput(
+            loss=self.weigh(lm_loss, structure_loss),
+            logits=logits,
+            past_key_values=out.past_key_values,
+            hidden_states=out.hidden_states,
+            lm_loss=lm_loss,
+            structure_loss=structure_loss,
+            depths=out.depths,
+            oracle_depths=out.oracle_depths,
+            attach_logits=out.attach_logits,
+            next_attach_logits=out.next_attach_logits,
+        )
+
+    def weigh(self, lm_loss: Tensor | None, structure_loss: Tensor | None) -> Tensor | None:
+        weighted = [(lm_loss, self.config.lm_loss_weight), (structure_loss, self.config.structure_loss_weight)]
+        terms = [loss * weight for loss, weight in weighted if loss is not None]
+        return sum(terms[1:], terms[0]) if terms else None
+
+    def logits(self, out: SOMModelOutput, keep: slice | Tensor) -> Tensor:
+        """(B, kept, V): scores of the next word; computed for real tokens only, -100 at the others."""
+        real = out.depths[:, keep] != NONE  # (B, kept)
+        if out.branch_states is None:
+            words = self.lm_head(self.output_dropout(out.last_hidden_state[:, keep][real]))
+        else:
+            words = self.mixture(out, keep, real)
+        if len(words) == real.numel():
+            return words.unflatten(0, real.shape)
+        return words.new_full((*real.shape, words.shape[1]), NONE).index_put((real,), words)
+
+    def mixture(self, out: SOMModelOutput, keep: slice | Tensor, real: Tensor) -> Tensor:
+        """(P, V): log of the mixture of the predictions after every guess that p' allows, weighted by p'."""
+        log_prior = out.next_attach_logits.log_softmax(dim=-1)
+        allowed = (out.next_attach_logits > -torch.inf) & (out.depths != NONE)[..., None]  # (B, T, N)
+        branch = torch.full_like(allowed, NONE, dtype=torch.long)
+        branch[allowed] = torch.arange(len(out.branch_states), device=branch.device)
+        allowed, branch = allowed[:, keep][real], branch[:, keep][real]  # (P, N)
+        token, _ = allowed.nonzero(as_tuple=True)
+        words = self.lm_head(self.output_dropout(out.branch_states[branch[allowed]])).log_softmax(dim=-1)
+        words = words + log_prior[:, keep][real][allowed][:, None]  # (branches, V)
+        # log-sum-exp over the branches of each token
+        index = token[:, None].expand_as(words)
+        top = words.new_full((len(allowed), words.shape[1]), -torch.inf)
+        top = top.scatter_reduce(0, index, words.detach(), "amax")
+        return top + torch.zeros_like(top).index_add(0, token, (words - top[token]).exp()).log()
+
+    def lm_loss(self, logits: Tensor, depths: Tensor, labels: Tensor, keep: slice | Tensor, num_items) -> Tensor:
+        """Mean cross-entropy of each row's next real token, or the sum over `num_items`."""
+        real = depths != NONE
+        row, _ = real.nonzero(as_tuple=True)
+        targets = torch.full_like(labels, NONE).index_put((real,), shift(labels[real], row))[:, keep]
+        total = cross_entropy(logits.flatten(0, 1), targets.flatten())
+        return total / ((targets != NONE).sum().clamp(min=1) if num_items is None else num_items)
+
+    def structure_loss(self, out: SOMModelOutput, num_items) -> Tensor:
+        """Mean over labelled decisions of -log p_t(e*_t) - log p'_{t-1}(e*_t), or the sum over `num_items`."""
+        real = out.depths != NONE
+        row, _ = real.nonzero(as_tuple=True)
+        label = out.oracle_depths[real] - 1  # (P,), below 0 where there is no decision or no label
+        label = torch.where(label >= 0, label, NONE)
+        total = cross_entropy(out.attach_logits[real], label)
+        if out.next_attach_logits is not None:
+            total = total + cross_entropy(out.next_attach_logits[real], shift(label, row))
+        return total / ((label != NONE).sum().clamp(min=1) if num_items is None else num_items)
+
+
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """Summed over the labelled rows, in at least single precision."""
+    labelled = labels != NONE
+    logits = logits[labelled]
+    return F.cross_entropy(logits.to(torch.promote_types(logits.dtype, torch.float32)), labels[labelled], reduction="sum")
+
+
+SOMModel.register_for_auto_class("AutoModel")
+SOMForCausalLM.register_for_auto_class("AutoModelForCausalLM")
+
+__all__ = ["SOMCache", "SOMForCausalLM", "SOMModel", "SOMPreTrainedModel", "SOMState"]
