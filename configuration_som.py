@@ -1,7 +1,12 @@
 """Configuration of Syntactic Ordered Memory (SOM)."""
 
 from huggingface_hub.dataclasses import strict
-from transformers import PreTrainedConfig
+from transformers import AutoTokenizer, PreTrainedConfig
+
+try:  # on the Hub the two files lie side by side in a package
+    from .tokenization_som import SOMTokenizer
+except ImportError:  # in this repository they are top-level modules
+    from tokenization_som import SOMTokenizer
 
 ORACLES = ("dynamic", "dynamic_paper", "static", "left_branching")
 NEXT_ATTACHMENTS = ("sampled", "oracle", "marginal")
@@ -9,7 +14,7 @@ NEXT_ATTACHMENTS = ("sampled", "oracle", "marginal")
 
 @strict
 class SOMConfig(PreTrainedConfig):
-    r"""Sizes, dropout rates and training choices of a SOM; every field is a setting of the paper or a named variant of it.
+    r"""Sizes, dropout rates and training choices of a SOM: settings of the paper and named variants of them.
 
     Args:
         hidden_size: D, the size of a slot and of a word.
@@ -17,8 +22,8 @@ class SOMConfig(PreTrainedConfig):
         num_slots: N, the deepest attachment is N - 1; about 15 for dependency trees, 30 for constituency trees.
         embedding_dropout: share of word types whose embedding is zeroed in a training step.
         dropout: rate before every linear map but the output layer; `output_dropout` before that one.
-        oracle: what labels the decisions: `dynamic` (optimal), `dynamic_paper` (as printed), `static` (training follows
-            the gold tree), `left_branching` (trivial trees).
+        oracle: what labels the decisions: `dynamic` (optimal), `dynamic_paper` (as printed), `static` (training
+            follows the gold tree), `left_branching` (trivial trees).
         prediction_network: without it the word is predicted from the root candidate and there is no second parser.
         next_attachment: what the LM loss conditions on in training: a `sampled` guess of the second parser, the
             `oracle`'s label, or the `marginal` over the second parser's distribution.
@@ -63,7 +68,9 @@ class SOMConfig(PreTrainedConfig):
     def validate_architecture(self):
         """Refuses combinations that mean nothing, in one sentence each."""
         if self.num_hidden_layers != 1:
-            raise ValueError(f"num_hidden_layers must be 1, a SOM has one recurrent state, got {self.num_hidden_layers}")
+            raise ValueError(
+                f"num_hidden_layers must be 1, a SOM has one recurrent state, got {self.num_hidden_layers}"
+            )
         if self.num_slots < 1:
             raise ValueError(f"num_slots must be at least 1, got {self.num_slots}")
         if self.hidden_size < 1 or not 0 <= self.syntactic_size < self.hidden_size:
@@ -76,11 +83,17 @@ class SOMConfig(PreTrainedConfig):
         if self.oracle not in ORACLES:
             raise ValueError(f"oracle must be one of {', '.join(ORACLES)}, got {self.oracle!r}")
         if self.next_attachment not in NEXT_ATTACHMENTS:
-            raise ValueError(f"next_attachment must be one of {', '.join(NEXT_ATTACHMENTS)}, got {self.next_attachment!r}")
+            raise ValueError(
+                f"next_attachment must be one of {', '.join(NEXT_ATTACHMENTS)}, got {self.next_attachment!r}"
+            )
         if not self.prediction_network and (self.marginal or self.next_attachment != "sampled"):
-            raise ValueError("marginal and next_attachment choose among guesses of the prediction network, which is off")
+            raise ValueError(
+                "marginal and next_attachment choose among guesses of the prediction network, which is off"
+            )
 
 
 SOMConfig.register_for_auto_class()
+# Not by an auto_map of its own: AutoTokenizer could then not load without trust_remote_code, as some tools do.
+AutoTokenizer.register(SOMConfig, tokenizer_class=SOMTokenizer, exist_ok=True)
 
 __all__ = ["SOMConfig"]

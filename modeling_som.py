@@ -1,13 +1,13 @@
 """Syntactic Ordered Memory (SOM): a language model that parses while it reads.
 
 Shen, Tan, Sordoni, Reddy & Courville, "Explicitly Modeling Syntax in Language Models with Incremental Parsing and a
-Dynamic Oracle" (NAACL 2021). Depths are counted from the root, 0, downward. Sizes: B batch, T tokens, N slots, D hidden,
-V vocabulary; P real (unmasked) tokens of a batch, K slots that are live somewhere in it.
+Dynamic Oracle" (NAACL 2021). Depths are counted from the root, 0, downward. Sizes: B batch, T tokens, N slots,
+D hidden, V vocabulary; P real (unmasked) tokens of a batch, K slots that are live somewhere in it.
 
-Decisions are hard, so a pass with gradients first *explores* (`SOMModel.grow`: step by step, no gradient, only what the
-look-ahead parser needs) and then *learns* (`SOMModel.regrow`: with all decisions known, every subtree is built once,
-level by level over the whole batch). The parsers, the prediction network and the output layer then run over all tokens
-at once. Only live slots are ever computed.
+Decisions are hard, so a pass with gradients first *explores* (`SOMModel.grow`: step by step, no gradient, only what
+the look-ahead parser needs) and then *learns* (`SOMModel.regrow`: with all decisions known, every subtree is built
+once, level by level over the whole batch). The parsers, the prediction network and the output layer then run over all
+tokens at once. Only live slots are ever computed.
 """
 
 from dataclasses import dataclass
@@ -162,27 +162,28 @@ class SOMCausalLMOutput(ModelOutput):
 def oracle_depths(first_sibling: Tensor, depths: Tensor | None, num_slots: int, printed: bool = False) -> Tensor:
     """Best depth of every token, given the depths taken before it; with `depths=None`, those of the gold tree.
 
-    The best depth keeps every gold constituent that can still be had: one below the first sibling, unless a later token
-    has closed that constituent already. `printed` is the paper's Algorithm 1, which looks at the first sibling's label
-    instead of its depth, clamped to what can be reached. Both arguments are (B, T), without padding on the left.
+    The best depth keeps every gold constituent that can still be had: one below the first sibling, unless a later
+    token has closed that constituent already. `printed` is the paper's Algorithm 1, which looks at the first sibling's
+    label instead of its depth; its labels are clamped to what can be reached. Rows of (B, T) start at column 0.
 
     >>> gold = torch.tensor([[-1, 0, 1, 1, 3, 0]])  # BOS ((the cat) (sat down)) EOS
     >>> oracle_depths(gold, None, 15).tolist()
     [[0, 1, 2, 2, 3, 1]]
     >>> oracle_depths(gold, torch.tensor([[0, 1, 1, 2, 2, 1]]), 15).tolist()  # "cat" was attached to BOS
-    [[0, 1, 2, 1, 2, 1]]
+    [[0, 1, 2, 1, 3, 1]]
     """
     labels = torch.full_like(first_sibling, NONE)
     taken = labels if depths is None else depths
     sibling_depths = labels if printed else taken
     lowest = torch.full_like(first_sibling, num_slots)  # lowest[:, j]: smallest depth taken since token j
     for t in range(first_sibling.shape[1]):
-        given, j = first_sibling[:, t : t + 1], first_sibling[:, t : t + 1].clamp(min=0)
+        sibling = first_sibling[:, t : t + 1]
+        j = sibling.clamp(min=0)
         label = torch.minimum(sibling_depths.gather(1, j) + 1, lowest.gather(1, j))  # (B, 1)
-        if printed and t > 0:
-            label = torch.minimum(label, taken[:, t - 1 : t] + 1).clamp(min=1)
-        labels[:, t : t + 1] = torch.where(given >= 0, label, torch.where(given == -1, 0, NONE))
+        labels[:, t : t + 1] = torch.where(sibling >= 0, label, torch.where(sibling == -1, 0, NONE))
         lowest[:, :t] = torch.minimum(lowest[:, :t], taken[:, t : t + 1])
+    if printed:
+        labels[:, 1:] = torch.minimum(labels[:, 1:], depths[:, :-1] + 1)
     return labels
 
 
@@ -367,8 +368,11 @@ class Layout:
         row, slot = spans(live)
         gather = partial(self.gather, width=max(int(live.max()), 1))
         candidates = gather(nodes, row, slot, self.starts[row, column[row]] + slot)
-        prefix = torch.zeros_like(candidates) if prefix is None else gather(
-            prefix, row, slot, self.prefix_row(row, column[row], slot))
+        prefix = (
+            torch.zeros_like(candidates)
+            if prefix is None
+            else gather(prefix, row, slot, self.prefix_row(row, column[row], slot))
+        )
         row, slot = spans(depth.clamp(min=0))
         memory = gather(nodes, row, slot, self.memory_row(row, column[row], slot))
         return SOMState(memory, candidates, prefix, depth.to(self.device))
@@ -384,8 +388,7 @@ class Layout:
 
 
 class SegmentedLinear(nn.Module):
-    """A linear map between stacks of vectors; in a dSOM the semantic outputs read both segments, the syntactic ones only
-    their own."""
+    """A linear map between stacks of vectors; of a dSOM's segments, only the semantic one reads both."""
 
     def __init__(self, config: SOMConfig, inputs: int, outputs: int):
         super().__init__()
@@ -557,11 +560,12 @@ class SOMModel(SOMPreTrainedModel):
         **kwargs,
     ) -> SOMModelOutput:
         """`first_sibling` counts a row's unmasked tokens, as if the row stood alone."""
-        mask = self.check_inputs(input_ids, inputs_embeds, attention_mask, past_key_values, first_sibling, depths)
+        state, mask = self.check_inputs(
+            input_ids, inputs_embeds, attention_mask, past_key_values, first_sibling, depths
+        )
         words = self.embed(input_ids) if inputs_embeds is None else inputs_embeds  # (B, T, D)
         batch = Batch.of(mask, words.shape[:2], words.device)
         x = self.norm(batch.pack(words)).to(words.dtype)  # (P, D)
-        state = past_key_values.state if past_key_values is not None else None
         state = SOMState.empty(len(words), x) if state is None else state
 
         labels = None if first_sibling is None else self.labels(batch.pack(first_sibling), batch)
@@ -582,10 +586,16 @@ class SOMModel(SOMPreTrainedModel):
         if use_cache:
             past_key_values = SOMCache() if past_key_values is None else past_key_values
             past_key_values.update(layout.final_state(nodes, prediction.prefix), words.shape[1])
-        unpacked = {name: None if packed is None else batch.unpack(packed) for name, packed in {
-            "last_hidden_state": prediction.hidden, "depths": depths, "oracle_depths": best,
-            "attach_logits": attach_logits, "next_attach_logits": prediction.logits,
-        }.items()}
+        unpacked = {
+            name: None if packed is None else batch.unpack(packed)
+            for name, packed in {
+                "last_hidden_state": prediction.hidden,
+                "depths": depths,
+                "oracle_depths": best,
+                "attach_logits": attach_logits,
+                "next_attach_logits": prediction.logits,
+            }.items()
+        }
         hidden_states = (batch.unpack(x), unpacked["last_hidden_state"]) if output_hidden_states else None
         return SOMModelOutput(
             **unpacked,
@@ -637,7 +647,7 @@ class SOMModel(SOMPreTrainedModel):
         return Growth(depths, attach_logits, *(torch.cat(parts) for parts in zip(*grown, strict=True)))
 
     def climb(self, leaf: Tensor, memory: Tensor, depth: Tensor):
-        """Yields (rows, e, C[e]) for e from the deepest up to the root, C[e] = cell(M[e], C[e + 1]), live rows only."""
+        """Yields (rows, e, C[e]) from the deepest e up to the root, C[e] = cell(M[e], C[e + 1]), live rows only."""
         order = depth.argsort(descending=True)
         deeper = (depth[:, None] > torch.arange(memory.shape[1], device=depth.device)).sum(0).tolist()
         subtrees = leaf[:0]
@@ -704,9 +714,7 @@ class SOMModel(SOMPreTrainedModel):
         hidden = prefix.index_select(0, next_prefix.clamp(min=0))
         other = (guess != next_depth - 1).nonzero().flatten()
         chosen = chosen[other]
-        others = self.predict_cell(
-            prefix.index_select(0, source[chosen]), nodes.index_select(0, subtree[chosen])
-        )
+        others = self.predict_cell(prefix.index_select(0, source[chosen]), nodes.index_select(0, subtree[chosen]))
         return Prediction(hidden.index_copy(0, other, others), logits, None, prefix)
 
     def prefix_states(self, nodes: Tensor, layout: Layout, state: SOMState) -> Tensor:
@@ -731,57 +739,69 @@ class SOMModel(SOMPreTrainedModel):
         return torch.where(known >= 0, known, own)
 
     def check_inputs(self, input_ids, inputs_embeds, attention_mask, past_key_values, first_sibling, depths):
-        """Refuses what cannot be meant, before any work and with one wait for the device; returns the mask or None."""
+        """Refuses what cannot be meant, before any work; returns the state and the mask, or None for each."""
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("exactly one of input_ids and inputs_embeds must be given")
-        name, ndim, tokens = ("input_ids", 2, input_ids) if inputs_embeds is None else ("inputs_embeds", 3, inputs_embeds)
-        if tokens.ndim != ndim or tokens.shape[0] == 0 or tokens.shape[1] == 0:
-            raise ValueError(f"{name} must have {ndim} dimensions and at least one token, got shape {tuple(tokens.shape)}")
+        tokens = inputs_embeds if input_ids is None else input_ids
+        if tokens.ndim != (3 if input_ids is None else 2) or tokens.numel() == 0:
+            raise ValueError(f"the input must be (batch, tokens) with at least one token, got {tuple(tokens.shape)}")
+        if input_ids is None and tokens.shape[2] != self.config.hidden_size:
+            raise ValueError(f"inputs_embeds must end in hidden_size {self.config.hidden_size}, got {tokens.shape[2]}")
         B, T = tokens.shape[:2]
-        if inputs_embeds is not None and inputs_embeds.shape[2] != self.config.hidden_size:
-            raise ValueError(f"inputs_embeds must end in hidden_size {self.config.hidden_size}, got {inputs_embeds.shape[2]}")
         for name, tensor in {"first_sibling": first_sibling, "depths": depths}.items():
             if tensor is not None and tensor.shape != (B, T):
                 raise ValueError(f"{name} must have the tokens' shape {(B, T)}, got {tuple(tensor.shape)}")
-        state = past_key_values.state if past_key_values is not None else None
+        if attention_mask is not None and (attention_mask.shape[:-1] != (B,) or attention_mask.shape[-1] < T):
+            raise ValueError(f"attention_mask must cover the tokens' {(B, T)}, got {tuple(attention_mask.shape)}")
+        state = None if past_key_values is None else past_key_values.state
         if state is not None and len(state.depth) != B:
             raise ValueError(f"past_key_values hold {len(state.depth)} sequences, the input has {B}")
         if state is not None and first_sibling is not None:
             raise ValueError("first_sibling labels whole sentences and cannot be combined with past_key_values")
-        mask = None
-        if attention_mask is not None:
-            if attention_mask.ndim != 2 or len(attention_mask) != B or attention_mask.shape[1] < T:
-                raise ValueError(f"attention_mask must cover the tokens' shape {(B, T)}, got {tuple(attention_mask.shape)}")
-            mask = attention_mask[:, -T:].bool()
+        mask = None if attention_mask is None else attention_mask[:, -T:].bool()
         self.check_values(input_ids, mask, state, first_sibling, depths)
-        return mask
+        return state, mask
 
     def check_values(self, input_ids, mask, state, first_sibling, depths):
-        """The checks that look at numbers."""
-        V, N, checks = self.embed_tokens.num_embeddings, self.config.num_slots, {}
-        real = torch.ones((), dtype=torch.bool) if mask is None else mask
+        """The checks that look at numbers, with one wait for the device."""
+        vocab_size, rules = self.embed_tokens.num_embeddings, {}
         if input_ids is not None:
-            checks[f"input_ids must be in 0…{V - 1}"] = (input_ids < 0) | (input_ids >= V)
-        if first_sibling is not None or depths is not None:
-            example = first_sibling if depths is None else depths
-            real = torch.ones_like(example, dtype=torch.bool) if mask is None else mask.to(example.device)
-            column = real.cumsum(1) - 1
+            rules[f"input_ids must be in 0…{vocab_size - 1}"] = (input_ids < 0) | (input_ids >= vocab_size)
         if first_sibling is not None:
-            wrong = torch.where(column == 0, first_sibling != -1, (first_sibling < 0) | (first_sibling >= column))
-            wrong &= (first_sibling != NONE) | bool(self.training and depths is None and self.config.oracle == "static")
-            checks["first_sibling must point at an earlier token of its row (-1 at the first, -100 for none)"] = wrong & real
+            must_label = self.training and depths is None and self.config.oracle == "static"
+            rule = "first_sibling must point at an earlier token of its row (-1 at the first token"
+            rule += " and, for the static oracle, no -100)" if must_label else ", -100 for no label)"
+            rules[rule] = wrong_siblings(first_sibling, mask) & (must_label | (first_sibling != NONE))
         if depths is not None:
-            # the depth before each real token, wherever the row is padded
-            grid = torch.cat([depths.new_full((len(depths), 1), -1) if state is None else state.depth[:, None], depths], 1)
-            seen = torch.where(torch.cat([real.new_ones(len(real), 1), real], 1), torch.arange(grid.shape[1], device=grid.device), 0)
-            before = grid.gather(1, seen.cummax(1).values)[:, :-1]
-            highest = torch.minimum(before + 1, torch.tensor(N, device=grid.device))
-            wrong = (depths > highest) | (depths < torch.where(before < 0, 0, 1))
-            checks[f"depths must start at 0 and then be in 1…min(depth before + 1, {N})"] = wrong & real
-        found = torch.stack([wrong.any() for wrong in checks.values()]).tolist() if checks else []
-        for message, wrong in zip(checks, found, strict=True):
-            if wrong:
-                raise ValueError(f"{message}, which row, column {checks[message].nonzero()[0].tolist()} is not")
+            rule = f"depths must start at 0 and then be in 1…min(depth before + 1, {self.config.num_slots})"
+            before = None if state is None else state.depth
+            rules[rule] = unreachable(depths, mask, before, self.config.num_slots)
+        broken = torch.stack([wrong.any() for wrong in rules.values()]).tolist() if rules else []
+        for (rule, wrong), found in zip(rules.items(), broken, strict=True):
+            if found:
+                row, column = wrong.nonzero()[0].tolist()
+                raise ValueError(f"{rule}: not so in row {row}, column {column}")
+
+
+def wrong_siblings(first_sibling: Tensor, mask: Tensor | None) -> Tensor:
+    """(B, T): where a real token's label does not point at an earlier token of its row."""
+    real = torch.ones_like(first_sibling, dtype=torch.bool) if mask is None else mask.to(first_sibling.device)
+    column = real.cumsum(1) - 1
+    return real & torch.where(column == 0, first_sibling != -1, (first_sibling < 0) | (first_sibling >= column))
+
+
+def unreachable(depths: Tensor, mask: Tensor | None, state_depth: Tensor | None, num_slots: int) -> Tensor:
+    """(B, T): where a real token's depth cannot follow the depth before it."""
+    B, T = depths.shape
+    real = torch.ones_like(depths, dtype=torch.bool) if mask is None else mask.to(depths.device)
+    before = depths.new_full((B, 1), -1) if state_depth is None else state_depth[:, None].to(depths.device)
+    taken = torch.cat([before, depths], dim=1)
+    columns = torch.arange(1, T + 1, device=depths.device)
+    last = torch.where(real, columns, 0).cummax(1).values  # column of `taken` with the last real token up to here
+    last = F.pad(last[:, :-1], (1, 0))
+    before = taken.gather(1, last)
+    lowest = torch.where(before < 0, 0, 1)
+    return real & ((depths < lowest) | (depths > (before + 1).clamp(max=num_slots)))
 
 
 class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
@@ -917,7 +937,9 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """Summed over the labelled rows, in at least single precision."""
     labelled = labels != NONE
     logits = logits[labelled]
-    return F.cross_entropy(logits.to(torch.promote_types(logits.dtype, torch.float32)), labels[labelled], reduction="sum")
+    return F.cross_entropy(
+        logits.to(torch.promote_types(logits.dtype, torch.float32)), labels[labelled], reduction="sum"
+    )
 
 
 SOMModel.register_for_auto_class("AutoModel")

@@ -1,0 +1,63 @@
+"""Small models with weights that are not tiny, so that a wrong state shows in every logit."""
+
+import random
+
+import pytest
+import torch
+
+from configuration_som import SOMConfig
+from modeling_som import SOMForCausalLM
+from som.oracle import first_siblings, tree_from_depths
+
+
+def make_model(seed: int = 0, dtype=torch.float64, **settings) -> SOMForCausalLM:
+    sizes = {"vocab_size": 23, "hidden_size": 8, "num_slots": 4}
+    specials = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
+    dropout = {"dropout": 0.0, "embedding_dropout": 0.0, "output_dropout": 0.0}
+    torch.manual_seed(seed)
+    model = SOMForCausalLM(SOMConfig(**{**sizes, **specials, **dropout, **settings})).to(dtype).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.4)
+    return model
+
+
+def random_first_siblings(length: int, rng: random.Random) -> list[int]:
+    """Labels of a random tree over BOS, words and EOS."""
+    depths = [0, 1]
+    while len(depths) < length - 1:
+        depths.append(rng.randint(2, depths[-1] + 1))
+    return first_siblings(tree_from_depths([*depths, 1]))
+
+
+@pytest.fixture
+def tiny() -> SOMForCausalLM:
+    return make_model()
+
+
+@pytest.fixture
+def sentences() -> list[tuple[list[int], list[int]]]:
+    """Ids and first siblings of a few sentences of different lengths."""
+    rng = random.Random(1)
+    return [
+        ([0, *(rng.randrange(3, 23) for _ in range(length - 2)), 1], random_first_siblings(length, rng))
+        for length in (9, 5, 7, 3)
+    ]
+
+
+def pad(rows: list[list[int]], side: str, fill: int) -> torch.Tensor:
+    width = max(map(len, rows))
+    padding = [[fill] * (width - len(row)) for row in rows]
+    both = zip(rows, padding, strict=True)
+    return torch.tensor([gap + row if side == "left" else row + gap for row, gap in both])
+
+
+def batch_of(sentences, side: str) -> dict[str, torch.Tensor]:
+    """Padded with an ordinary word, so that a model that reads it shows."""
+    ids, siblings = zip(*sentences, strict=True)
+    return {
+        "input_ids": pad(list(ids), side, 5),
+        "attention_mask": pad([[1] * len(row) for row in ids], side, 0),
+        "labels": pad(list(ids), side, -100),
+        "first_sibling": pad(list(siblings), side, -100),
+    }

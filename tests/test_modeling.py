@@ -1,0 +1,364 @@
+"""The model against its definition: the dense reference, the plain oracle, itself cut, padded and continued."""
+
+import random
+
+import pytest
+import reference
+import torch
+from conftest import batch_of, make_model, pad, random_first_siblings
+from trees_enumerated import all_depths, all_trees
+
+import modeling_som
+from configuration_som import SOMConfig
+from modeling_som import SOMForCausalLM, oracle_depths
+from som.oracle import ORACLES, first_siblings, gold_depths, oracle_labels
+
+SWITCHES = {
+    "eSOM": {},
+    "dSOM": {"syntactic_size": 3},
+    "no prediction network": {"prediction_network": False},
+    "dSOM without prediction network": {"prediction_network": False, "syntactic_size": 3},
+    "no LM loss": {"lm_loss_weight": 0.0},
+    "weighted losses": {"lm_loss_weight": 0.5, "structure_loss_weight": 2.0},
+    "next attachment from the oracle": {"next_attachment": "oracle"},
+    "next attachment marginal": {"next_attachment": "marginal"},
+    "dSOM, marginal": {"next_attachment": "marginal", "marginal": True, "syntactic_size": 3},
+    "marginal in evaluation": {"marginal": True},
+    "static oracle": {"oracle": "static"},
+    "printed oracle": {"oracle": "dynamic_paper"},
+    "left-branching oracle": {"oracle": "left_branching"},
+    "one slot": {"num_slots": 1},
+    "many slots": {"num_slots": 12},
+}
+
+
+def guesses_of(model, out, depths, seen_guesses, given) -> list[int | None]:
+    """What each prediction was conditioned on, None for the mixture."""
+    marginal = model.config.next_attachment == "marginal" if model.training else model.config.marginal
+    if marginal and not given:
+        return [None] * len(depths)
+    return seen_guesses
+
+
+def dense(model, batch, out, guesses, given=False):
+    """The reference's fields, summed losses per token, for the decisions that the model took."""
+    rows, total = [], {"lm": 0.0, "structure": 0.0, "tokens": 0}
+    start = 0
+    for b, mask in enumerate(batch["attention_mask"].bool()):
+        ids, siblings = batch["input_ids"][b, mask].tolist(), batch["first_sibling"][b, mask].tolist()
+        depths = out.depths[b, mask].tolist()
+        chosen = guesses[start : start + len(ids)]
+        row = reference.forward(
+            model, ids, siblings, lambda t, _, depths=depths: depths[t] - 1,
+            guesses_of(model, out, depths, chosen, given),
+        )  # fmt: skip
+        rows.append(row)
+        total = {key: total[key] + row.get(key, len(ids) - 1) for key in total}
+        start += len(ids)
+    return rows, total
+
+
+def gradients(model, loss):
+    model.zero_grad()
+    loss.backward(retain_graph=True)
+    return {name: torch.zeros_like(p) if p.grad is None else p.grad.clone() for name, p in model.named_parameters()}
+
+
+@pytest.fixture
+def guesses(monkeypatch):
+    """Records the guesses of p' that a pass takes."""
+    seen = []
+    original = modeling_som.SOMModel.guess
+
+    def spy(self, *args):
+        seen[:] = original(self, *args).tolist()
+        return torch.tensor(seen)
+
+    monkeypatch.setattr(modeling_som.SOMModel, "guess", spy)
+    return seen
+
+
+def assert_equals_dense(model, batch, out, guesses, given=False):
+    rows, total = dense(model, batch, out, guesses or [0] * 99, given)
+    for b, (row, mask) in enumerate(zip(rows, batch["attention_mask"].bool(), strict=True)):
+        for name in ("logits", "attach_logits", "next_attach_logits"):
+            if row[name] is None:
+                assert getattr(out, name) is None
+            else:
+                torch.testing.assert_close(getattr(out, name)[b, mask], row[name], atol=1e-10, rtol=0)
+        assert out.oracle_depths[b, mask].tolist() == row["oracle_depths"]
+    lm, structure = total["lm"] / total["tokens"], total["structure"] / total["tokens"]
+    loss = model.config.lm_loss_weight * lm + model.config.structure_loss_weight * structure
+    torch.testing.assert_close(out.lm_loss, lm, atol=1e-10, rtol=0)
+    torch.testing.assert_close(out.structure_loss, structure, atol=1e-10, rtol=0)
+    torch.testing.assert_close(out.loss, loss, atol=1e-10, rtol=0)
+    torch.testing.assert_close(gradients(model, out.loss), gradients(model, loss), atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("mode", ["train", "eval", "given"])
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_the_model_equals_the_dense_reference_gradients_included(switch, mode, side, sentences, guesses):
+    model = make_model(**SWITCHES[switch]).train(mode == "train")
+    batch = batch_of(sentences, side)
+    if mode == "given":
+        gold = [gold_depths(siblings, model.config.num_slots) for _, siblings in sentences]
+        batch["depths"] = pad(gold, side, -100)
+    out = model(**batch)
+    given = mode == "given" or (mode == "train" and model.config.oracle == "static")
+    assert_equals_dense(model, batch, out, guesses, given)
+
+
+def test_exploring_without_gradient_gives_what_learning_gives(sentences):
+    for switch, settings in SWITCHES.items():
+        model, batch = make_model(**settings), batch_of(sentences, "left")
+        out = model(**batch)
+        with torch.no_grad():
+            explored = model(**batch)
+        assert torch.equal(out.depths, explored.depths), switch
+        for name in ("logits", "attach_logits", "loss"):
+            torch.testing.assert_close(getattr(out, name), getattr(explored, name), atol=1e-10, rtol=0)
+
+
+def test_greedy_decisions_are_the_most_probable_and_sampled_ones_follow_p(tiny, sentences):
+    ids = torch.tensor([sentences[0][0]])
+    out = tiny(ids)
+    assert torch.equal(out.attach_logits[:, 1:].argmax(-1) + 1, out.depths[:, 1:])
+    tiny.train()
+    torch.manual_seed(0)
+    seconds = tiny(ids[:, :3].repeat(4000, 1)).depths[:, 2]
+    torch.testing.assert_close(
+        (seconds == 1).double().mean(), out.attach_logits[0, 2].softmax(0)[0].detach(), atol=0.03, rtol=0
+    )
+
+
+def cell_rows(model, monkeypatch) -> list[int]:
+    """Collects the rows of every cell call that carries gradients."""
+    rows: list[int] = []
+    forward = modeling_som.Cell.forward
+
+    def counted(self, a, b):
+        rows.append(len(a) if torch.is_grad_enabled() else 0)
+        return forward(self, a, b)
+
+    monkeypatch.setattr(modeling_som.Cell, "forward", counted)
+    return rows
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_the_pass_with_gradients_computes_only_live_slots_and_two_rows_a_token(oracle, sentences, monkeypatch):
+    model, batch = make_model(oracle=oracle, num_slots=12).train(), batch_of(sentences, "right")
+    rows = cell_rows(model, monkeypatch)
+    depths = model(**batch).depths
+    real = depths[depths != -100]
+    assert 0 < sum(rows) <= real.sum() + 2 * len(real)
+
+
+def test_the_number_of_slots_changes_neither_cost_nor_result(sentences, monkeypatch):
+    small, large = make_model(num_slots=15), make_model(num_slots=60)
+    large.load_state_dict(small.state_dict())
+    batch, rows = batch_of(sentences, "left"), cell_rows(small, monkeypatch)
+    one = small(**batch)
+    rows_of_small, rows[:] = list(rows), []
+    two = large(**batch)
+    assert rows == rows_of_small
+    torch.testing.assert_close(one.logits, two.logits)
+
+
+@pytest.mark.parametrize("switch", ["eSOM", "dSOM", "no prediction network", "marginal in evaluation", "one slot"])
+@pytest.mark.parametrize("cut", range(1, 9))
+def test_stopping_and_resuming_changes_nothing(switch, cut, sentences):
+    model = make_model(**SWITCHES[switch])
+    batch = batch_of(sentences, "left")
+    ids, mask = batch["input_ids"], batch["attention_mask"]
+    whole = model(ids, attention_mask=mask)
+    head = model(ids[:, :cut], attention_mask=mask[:, :cut], use_cache=True)
+    tail = model(ids[:, cut:], attention_mask=mask, past_key_values=head.past_key_values)
+    for name in ("logits", "depths", "attach_logits"):
+        joined = torch.cat([getattr(head, name), getattr(tail, name)], dim=1)
+        torch.testing.assert_close(joined, getattr(whole, name), atol=1e-10, rtol=0)
+    assert tail.past_key_values.get_seq_length() == ids.shape[1]
+
+
+def test_gradients_flow_through_a_resumed_state(tiny, sentences):
+    ids = torch.tensor([sentences[0][0]])
+    whole = gradients(tiny, tiny(ids).logits[:, 5:].square().sum())
+    head = tiny(ids[:, :5], use_cache=True)
+    tail = tiny(ids[:, 5:], past_key_values=head.past_key_values)
+    torch.testing.assert_close(gradients(tiny, tail.logits.square().sum()), whole, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("switch", ["eSOM", "dSOM", "no prediction network", "marginal in evaluation"])
+@pytest.mark.parametrize("side", ["left", "right", "holes"])
+def test_a_padded_row_gives_what_it_gives_alone(switch, side, sentences):
+    model = make_model(**SWITCHES[switch])
+    batch = batch_of(sentences, "left" if side == "left" else "right")
+    ids, mask = batch["input_ids"], batch["attention_mask"]
+    if side == "holes":
+        ids = torch.stack([ids, torch.full_like(ids, 5)], dim=2).flatten(1)
+        mask = torch.stack([mask, torch.zeros_like(mask)], dim=2).flatten(1)
+    out = model(ids, attention_mask=mask)
+    for b, (row, _) in enumerate(sentences):
+        alone = model(torch.tensor([row]))
+        real = mask[b].bool()
+        for name in ("logits", "depths", "attach_logits"):
+            torch.testing.assert_close(getattr(out, name)[b, real], getattr(alone, name)[0], atol=1e-10, rtol=0)
+        for name in ("logits", "depths", "attach_logits"):
+            assert (getattr(out, name)[b, ~real] == -100).all()
+
+
+def test_changing_a_later_token_changes_no_earlier_output(tiny, sentences):
+    ids = torch.tensor([sentences[0][0]])
+    out = tiny(ids)
+    for t in range(1, ids.shape[1]):
+        changed = ids.clone()
+        changed[0, t] = (changed[0, t] + 7) % 23
+        other = tiny(changed)
+        torch.testing.assert_close(out.logits[:, :t], other.logits[:, :t], atol=1e-12, rtol=0)
+        assert torch.equal(out.depths[:, :t], other.depths[:, :t])
+        assert not torch.equal(out.logits[:, t], other.logits[:, t])
+
+
+@pytest.mark.parametrize("oracle", ["dynamic", "dynamic_paper", "left_branching"])
+@pytest.mark.parametrize("num_slots", [2, 15])
+def test_the_tensor_oracle_is_the_plain_one_in_every_state_of_every_small_tree(oracle, num_slots):
+    for tree in all_trees(max_leaves=5):
+        siblings = first_siblings(tree)
+        states = torch.tensor(list(all_depths(len(siblings), num_slots)))
+        labels = torch.tensor([siblings]).expand_as(states)
+        if oracle == "left_branching":
+            labels = torch.tensor([[-1, 0, *[1] * (len(siblings) - 3), 0][: len(siblings)]]).expand_as(states)
+        found = oracle_depths(labels, states, num_slots, printed=oracle == "dynamic_paper")
+        assert found.tolist() == [oracle_labels(oracle, siblings, d, num_slots) for d in states.tolist()]
+
+
+def test_gold_depths_are_the_plain_ones_and_all_oracles_agree_on_them():
+    rng = random.Random(0)
+    for _ in range(50):
+        siblings = random_first_siblings(rng.randint(3, 20), rng)
+        gold = oracle_depths(torch.tensor([siblings]), None, 6)
+        assert gold.tolist() == [gold_depths(siblings, 6)]
+        for printed in (False, True):
+            assert torch.equal(oracle_depths(torch.tensor([siblings]), gold, 6, printed), gold)
+
+
+@pytest.mark.parametrize(
+    ("vocab_size", "hidden_size", "millions"), [(23_815, 400, 17.7), (50_257, 500, 37.9)], ids=["PTB", "BLLIP-MD"]
+)
+def test_parameter_counts_are_the_papers(vocab_size, hidden_size, millions):
+    def count(**settings):
+        with torch.device("meta"):
+            model = SOMForCausalLM(SOMConfig(vocab_size=vocab_size, hidden_size=hidden_size, **settings))
+        return sum(p.numel() for p in model.parameters())
+
+    assert round(count() / 1e6, 1) == millions
+    assert round((count() - count(syntactic_size=100)) / 1e6, 2) == {400: 1.44, 500: 1.92}[hidden_size]
+
+
+def test_the_structure_loss_sends_no_gradient_into_semantic_segments(sentences):
+    model = make_model(syntactic_size=3).train()
+    found = gradients(model, model(**batch_of(sentences, "right")).structure_loss)
+    for name, gradient in found.items():
+        if ".semantic." in name or name.startswith("lm_head.bias"):
+            assert gradient.abs().max() == 0, name
+        if ".syntactic." in name and "predict_cell" not in name:
+            assert gradient.abs().max() > 0, name
+    assert found["model.embed_tokens.weight"][:, :5].abs().max() == 0
+    assert found["model.embed_tokens.weight"][:, 5:].abs().max() > 0
+
+
+def test_syntactic_segments_do_not_read_semantic_ones(sentences):
+    model = make_model(syntactic_size=3)
+    ids = torch.tensor([sentences[0][0]])
+    depths = torch.tensor([gold_depths(sentences[0][1], 4)])
+    states = model(ids, depths=depths, use_cache=True).past_key_values.state
+    with torch.no_grad():
+        model.model.embed_tokens.weight[:, :5] += 1.0
+    others = model(ids, depths=depths, use_cache=True).past_key_values.state
+    assert torch.equal(states.candidates[..., 5:], others.candidates[..., 5:])
+    assert not torch.equal(states.candidates[..., :5], others.candidates[..., :5])
+
+
+def test_embedding_dropout_zeroes_whole_word_types(sentences):
+    model = make_model(embedding_dropout=0.5).train()
+    ids = torch.arange(23).repeat(2, 3)
+    words = model.model.embed(ids).view(2, 3, 23, 8)
+    dropped = words.eq(0).all(-1)
+    assert 0 < dropped.sum() < dropped.numel()
+    assert torch.equal(dropped, dropped[:1, :1].expand_as(dropped))
+    kept = ~dropped[0, 0]
+    torch.testing.assert_close(words[0, 0, kept], 2 * model.model.embed_tokens.weight[kept])
+
+
+def test_every_linear_map_reads_through_dropout(sentences, monkeypatch):
+    """With a rate of almost 1 every linear map sees (almost) only zeros, and its output is its bias."""
+    model = make_model(dropout=0.999999, output_dropout=0.999999).train()
+    inputs: dict[str, float] = {}
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Linear):
+            module.register_forward_hook(
+                lambda _m, args, _out, name=name: inputs.update({name: args[0].abs().max().item()})
+            )
+    model(**batch_of(sentences, "right"))
+    assert len(inputs) == sum(isinstance(m, torch.nn.Linear) for m in model.modules())
+    assert set(inputs.values()) == {0.0}
+
+
+def test_deeper_trees_than_slots_are_clamped(sentences):
+    deep = torch.tensor([[-1, 0, 1, 2, 3, 4, 5, 0]])
+    model = make_model(oracle="static", num_slots=3).train()
+    out = model(torch.arange(8)[None], labels=torch.arange(8)[None], first_sibling=deep)
+    assert out.depths.tolist() == out.oracle_depths.tolist() == [[0, 1, 2, 3, 3, 3, 3, 1]]
+
+
+def bad(message, ids=((0, 3, 4, 1),), **arguments):
+    return pytest.param(torch.tensor(ids), arguments, message, id=message)
+
+
+@pytest.mark.parametrize(
+    ("ids", "arguments", "message"),
+    [
+        bad("input_ids must be in 0…22", ids=((0, 23, 4, 1),)),
+        bad("input_ids must be in 0…22: not so in row 0, column 2", ids=((0, 3, -1, 1),)),
+        bad("at least one token", ids=((),)),
+        bad("first_sibling must point at an earlier", first_sibling=torch.tensor([[-1, 0, 2, 0]])),
+        bad("row 0, column 3", first_sibling=torch.tensor([[-1, 0, 1, 7]])),
+        bad("row 0, column 1", first_sibling=torch.tensor([[-1, -1, 1, 0]])),
+        bad("row 0, column 0", first_sibling=torch.tensor([[0, 0, 1, 0]])),
+        bad("first_sibling must have the tokens' shape", first_sibling=torch.tensor([[-1, 0, 1]])),
+        bad("depths must start at 0", depths=torch.tensor([[1, 1, 1, 1]])),
+        bad("depths must start at 0 and then be in 1…min(depth before + 1, 4)", depths=torch.tensor([[0, 1, 3, 1]])),
+        bad("row 0, column 2", depths=torch.tensor([[0, 1, 0, 1]])),
+        bad("depths must have the tokens' shape", depths=torch.tensor([0, 1, 1, 1])),
+        bad("labels must have the tokens' shape", labels=torch.tensor([[0, 1, 1]])),
+        bad("attention_mask must cover", attention_mask=torch.tensor([[1, 1]])),
+        bad("exactly one of", inputs_embeds=torch.zeros(1, 4, 8)),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence_before_any_work(tiny, monkeypatch, ids, arguments, message):
+    monkeypatch.setattr(modeling_som.SOMModel, "embed", lambda *_: pytest.fail("work was done"))
+    with pytest.raises(ValueError, match=".*") as error:
+        tiny(ids, **arguments)
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_given_depths_must_be_reachable_from_the_state(tiny):
+    head = tiny(torch.tensor([[0, 3]]), use_cache=True)
+    with pytest.raises(ValueError, match="depths must start at 0"):
+        tiny(torch.tensor([[4]]), depths=torch.tensor([[3]]), past_key_values=head.past_key_values)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"oracle": "none"}, "oracle must be one of"),
+        ({"next_attachment": "best"}, "next_attachment must be one of"),
+        ({"syntactic_size": 400}, "syntactic_size must be in"),
+        ({"num_slots": 0}, "num_slots must be at least 1"),
+        ({"dropout": 1.0}, "dropout must be in"),
+        ({"prediction_network": False, "marginal": True}, "which is off"),
+    ],
+)
+def test_a_configuration_that_means_nothing_is_refused(settings, message):
+    with pytest.raises(Exception, match=message):
+        SOMConfig(**settings)
