@@ -1,0 +1,108 @@
+"""The tokenizer of a word vocabulary: a fast tokenizer whose unknown words keep what their spelling says of them."""
+
+from collections.abc import Container
+from functools import cached_property
+
+from transformers import BatchEncoding, PreTrainedTokenizerFast
+
+SUFFIXES = ("ed", "ing", "ion", "er", "est", "ly", "ity", "y", "al")
+
+
+def unk_class(word: str, vocabulary: Container[str]) -> str:
+    """The class of a word outside the vocabulary: its case, digits, hyphens and ending.
+
+    >>> [unk_class(word, {"running"}) for word in ("1,234", "Running", "mid-1990s", "nominally", "%")]
+    ['UNK-NUM', 'UNK-INITC-KNOWNLC-ing', 'UNK-LC-NUM-DASH-s', 'UNK-LC-ly', 'UNK']
+    """
+    digit, hyphen = any(map(str.isdigit, word)), "-" in word
+    capitals, lower = sum(map(str.isupper, word)), word.lower()
+    parts = ["UNK", *_case(word, capitals, vocabulary)]
+    parts += ["NUM"] * digit + ["DASH"] * hyphen
+    if lower.endswith("s") and len(word) >= 3:
+        parts += ["s"] * (lower[-2] not in "siu")
+    elif len(word) >= 5 and not hyphen and not (digit and capitals):
+        parts += [suffix for suffix in SUFFIXES if lower.endswith(suffix)][:1]
+    return "-".join(parts)
+
+
+def _case(word: str, capitals: int, vocabulary: Container[str]) -> list[str]:
+    """The part of an UNK class that tells the case."""
+    if word[:1].isupper():
+        if capitals > 1:
+            return ["CAPS"]
+        return ["INITC", "KNOWNLC"] if word.lower() in vocabulary else ["INITC"]
+    if capitals and not word[0].isalpha():
+        return ["CAPS"]
+    return ["LC"] * any(map(str.islower, word))
+
+
+class SOMTokenizer(PreTrainedTokenizerFast):
+    """A word-level fast tokenizer that gives each unknown word the id of its UNK class, found through its offsets.
+
+    Who adds what: `tokenizer(text)` puts BOS in front and nothing behind, so that the first word is scored, a prompt
+    can be continued, and the tools of others need no option (asking them for a BOS as well would double it). EOS is
+    added where whole sentences are wanted, as in training, by whoever wants them. Batches are padded on the left,
+    since `generate` continues rows at their right end; everything else gives the same numbers on either side.
+
+    Words are split like a treebank's: text that is already in tokens stays as it is. `decode` joins them by spaces;
+    `clean_up_tokenization_spaces=True` attaches full stops, commas and clitics.
+    """
+
+    @cached_property
+    def known(self) -> dict[str, int]:
+        """The vocabulary as one dictionary; `get_vocab` builds a new one at each call."""
+        return self.get_vocab()
+
+    def word_id(self, word: str) -> int:
+        """The id of a word, or that of its UNK class, or plain UNK for a class that training has not seen."""
+        if word in self.known:
+            return self.known[word]
+        return self.known.get(unk_class(word, self.known), self.unk_token_id)
+
+    def tokenize(self, text, pair=None, add_special_tokens=False, **kwargs):
+        encoded = self._encode_plus(text, pair, add_special_tokens=add_special_tokens, **kwargs)
+        return self.convert_ids_to_tokens(encoded.input_ids)
+
+    def _encode_plus(self, text, text_pair=None, is_split_into_words=False, return_tensors=None, **kwargs):  # type: ignore[override]
+        if not _is_batch(text, is_split_into_words):
+            pairs = None if text_pair is None else [text_pair]
+            encoded = self._encode_plus([text], pairs, is_split_into_words, return_tensors, **kwargs)
+            alone = return_tensors is None and "overflow_to_sample_mapping" not in encoded
+            return _first_row(encoded) if alone else encoded
+        encoded = super()._encode_plus(text, text_pair, is_split_into_words=is_split_into_words, **kwargs)
+        samples = encoded.get("overflow_to_sample_mapping", range(len(text)))
+        for row, sample, encoding in zip(encoded["input_ids"], samples, encoded.encodings or [], strict=True):
+            if self.unk_token_id in row:
+                pair = None if text_pair is None else text_pair[sample]
+                self._classify(row, encoding, _texts(text[sample], pair, is_split_into_words), is_split_into_words)
+        return BatchEncoding(encoded.data, encoded.encodings, tensor_type=return_tensors)
+
+    def _classify(self, row, encoding, texts, is_split_into_words):
+        """Replace, in place, each UNK in a row of ids by the class of the characters that its offsets point at."""
+        places = zip(encoding.sequence_ids, encoding.word_ids, encoding.offsets, strict=True)
+        for index, (sequence, word_index, (start, end)) in enumerate(places):
+            if row[index] == self.unk_token_id and sequence is not None:
+                text = texts[sequence][word_index] if is_split_into_words else texts[sequence]
+                if text[start:end] != self.unk_token:  # the user wrote plain UNK and gets it
+                    row[index] = self.word_id(text[start:end])
+
+
+def _is_batch(text, is_split_into_words: bool) -> bool:
+    """Whether this is a list of texts, not one text or one list of words."""
+    return isinstance(text, list | tuple) and not (is_split_into_words and (not text or isinstance(text[0], str)))
+
+
+def _texts(text, pair, is_split_into_words: bool) -> tuple:
+    """One text, or a pair given apart or as a tuple, as a tuple of its texts."""
+    if pair is not None:
+        return (text, pair)
+    return tuple(text) if _is_batch(text, is_split_into_words) else (text,)
+
+
+def _first_row(encoded: BatchEncoding) -> BatchEncoding:
+    """A batch of one text without its batch dimension."""
+    data = {name: value[0] if isinstance(value[0], list) else value for name, value in encoded.items()}
+    return BatchEncoding(data, encoded.encodings)
+
+
+__all__ = ["SOMTokenizer", "unk_class"]

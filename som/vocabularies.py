@@ -1,0 +1,175 @@
+"""Vocabularies as fast tokenizers: words with UNK classes, GPT-2's byte pairs, byte pairs learnt from the data."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import TypeVar
+
+from huggingface_hub import hf_hub_download
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+from tokenization_som import SOMTokenizer, unk_class
+
+Fast = TypeVar("Fast", bound=PreTrainedTokenizerFast)
+PAD, UNK, BOS, EOS = "<pad>", "<unk>", "<s>", "</s>"
+GPT2_END, GPT2_PAD = "<|endoftext|>", "<|pad|>"
+
+ABBREVIATIONS = r"(?:Co|Corp|Dr|Inc|Jr|Ltd|Mr|Mrs|Ms|Prof|Sr|St|etc|vs)\."
+ALNUM = r"[\p{L}\p{M}\p{N}]"
+CLITIC = r"['’](?:s|re|ve|ll|d|m|S|RE|VE|LL|D|M)\b"
+
+
+def word_pattern(words: Iterable[str]) -> str:
+    """A regular expression each match of which is one token, for a treebank with these words.
+
+    Text already in tokens should come out as it went in: marks that stand alone stay whole, and so do the treebank's
+    abbreviations; what treebanks split (clitics, the full stop of a sentence) is split.
+    """
+    learnt = (re.escape(word) for word in words if re.fullmatch(r"[^\W\d_]+\.", word))
+    abbreviations = "|".join([ABBREVIATIONS, *learnt])
+    return "|".join(
+        (
+            r"(?:https?://|www\.)\S+|[^\s@]+@[^\s@]+\.\w+",  # addresses
+            r"(?<!\S)[^\s\p{L}\p{N}]+(?!\S)|-[LR][RCS]B-",  # marks that stand alone: `` -- ... :) -LRB-
+            rf"(?:\p{{L}}\.){{2,}}|\b(?:{abbreviations}|\p{{Lu}}\.)(?=\s+\S)",  # U.S. Mr. J.
+            rf"{ALNUM}+?(?=n['’]t\b)|n['’]t\b|\b[Cc]an(?=not\b)|{CLITIC}",  # do n't, can not, the dog 's
+            rf"(?:(?<!\S)\.)?{ALNUM}+(?:(?!{CLITIC})(?:[-'’.,:/&_@]|\\/){ALNUM}+)*",  # .5 1,234 mid-1990s AT&T O'Brien
+            r"\.{2,}|[!?]+|-{2,}|``|''",
+            r"\S",
+        )
+    )
+
+
+def make_tokenizer(kind: str, sentences: Iterable[Sequence[str]]) -> PreTrainedTokenizerFast:
+    """The tokenizer of a vocabulary: `word`, `bpe:N` (both learnt in one pass over lists of words), `gpt2[:FOLDER]`.
+
+    >>> tokenizer = make_tokenizer("word", [["the", "cat", "sees", "the", "cat"]])
+    >>> tokenizer.decode(tokenizer("the cat purrs")["input_ids"])
+    '<s> the cat UNK-LC-s'
+    """
+    name, _, option = kind.partition(":")
+    if kind == "word":
+        return word_tokenizer(sentences)
+    if name == "gpt2":
+        return gpt2_tokenizer(Path(option) if option else None)
+    if name == "bpe" and option.isdecimal():
+        return bpe_tokenizer(int(option), sentences)
+    raise ValueError(f"a vocabulary is word, bpe:N, gpt2 or gpt2:FOLDER, got {kind!r}")
+
+
+def word_tokenizer(sentences: Iterable[Sequence[str]]) -> SOMTokenizer:
+    """Word types seen at least twice, the UNK classes of the others, and the special tokens."""
+    counts = Counter(word for words in sentences for word in words)
+    known = {word: None for word, count in counts.most_common() if count > 1}
+    classes = {unk_class(word, known) for word, count in counts.items() if count == 1}
+    tokens = dict.fromkeys((PAD, UNK, BOS, EOS, *sorted(classes - {"UNK"}), *known))
+    backend = Tokenizer(models.WordLevel({token: index for index, token in enumerate(tokens)}, unk_token=UNK))
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex(word_pattern(known)), behavior="removed", invert=True)
+    return finish(SOMTokenizer, backend, pad_token=PAD, unk_token=UNK, bos_token=BOS, eos_token=EOS)
+
+
+def bpe_tokenizer(size: int, sentences: Iterable[Sequence[str]]) -> PreTrainedTokenizerFast:
+    """A byte-level BPE of `size` tokens, learnt from the sentences."""
+    specials, alphabet = [PAD, BOS, EOS], pre_tokenizers.ByteLevel.alphabet()
+    if size < len(specials) + len(alphabet):
+        raise ValueError(f"bpe:N needs N of at least {len(specials) + len(alphabet)}, the bytes and marks, got {size}")
+    backend = byte_level(models.BPE())
+    trainer = trainers.BpeTrainer(
+        vocab_size=size, special_tokens=specials, initial_alphabet=alphabet, show_progress=False
+    )
+    backend.train_from_iterator((" ".join(words) for words in sentences), trainer)
+    return finish(PreTrainedTokenizerFast, backend, pad_token=PAD, bos_token=BOS, eos_token=EOS)
+
+
+def gpt2_tokenizer(folder: Path | None = None) -> PreTrainedTokenizerFast:
+    """GPT-2's 50,257 byte pairs and a PAD; its end-of-text token is both BOS and EOS, as it is in GPT-2."""
+    vocabulary, merges = (gpt2_file(folder, name) for name in ("vocab.json", "merges.txt"))
+    backend = byte_level(models.BPE.from_file(vocabulary, merges))
+    return finish(PreTrainedTokenizerFast, backend, pad_token=GPT2_PAD, bos_token=GPT2_END, eos_token=GPT2_END)
+
+
+def gpt2_file(folder: Path | None, name: str) -> str:
+    """The path of one of GPT-2's two vocabulary files, in the folder or fetched from the Hub."""
+    if folder:
+        if not (folder / name).is_file():
+            raise ValueError(f"{folder}: expected GPT-2's vocab.json and merges.txt, found no {name}")
+        return str(folder / name)
+    try:
+        return hf_hub_download("openai-community/gpt2", name)
+    except Exception as error:
+        raise ValueError(f"GPT-2's {name} is not to be had from the Hub; give its folder as gpt2:FOLDER") from error
+
+
+def byte_level(model: models.BPE) -> Tokenizer:
+    """A byte-level tokenizer whose words begin with a space, the first and those split off by `word_pattern` included.
+
+    So "it sleeps." and "it sleeps ." have the same ids, those that a model trained on a treebank knows.
+    """
+    backend = Tokenizer(model)
+    words = pre_tokenizers.Split(Regex(word_pattern(())), behavior="removed", invert=True)
+    backend.pre_tokenizer = pre_tokenizers.Sequence([words, pre_tokenizers.ByteLevel(add_prefix_space=True)])
+    backend.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
+    return backend
+
+
+def finish(tokenizer_class: type[Fast], backend: Tokenizer, bos_token: str, **tokens: str) -> Fast:
+    """The tokenizer with its special tokens and the conventions that `SOMTokenizer` explains."""
+    backend.add_special_tokens([AddedToken(token, normalized=False) for token in (bos_token, *tokens.values())])
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"{bos_token} $A",
+        pair=f"{bos_token} $A $B:1",
+        special_tokens=[(bos_token, backend.token_to_id(bos_token))],
+    )
+    return tokenizer_class(
+        tokenizer_object=backend,
+        bos_token=bos_token,
+        **tokens,
+        padding_side="left",
+        model_input_names=["input_ids", "attention_mask"],
+    )
+
+
+def encode_words(tokenizer: PreTrainedTokenizerFast, words: Sequence[str]) -> list[list[int]]:
+    """One list of ids per word, without BOS and EOS: those of the words joined by single spaces.
+
+    >>> tokenizer = make_tokenizer("word", [["the", "cat", "sees", "the", "cat"]])
+    >>> encode_words(tokenizer, ["the", "cat"])
+    [[5], [6]]
+    """
+    return encode_sentences(tokenizer, [words])[0]
+
+
+def encode_sentences(tokenizer: PreTrainedTokenizerFast, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
+    """`encode_words` for many sentences at once.
+
+    In a word vocabulary each word is one id, whatever its spelling; of byte pairs, a word has those in its place.
+    """
+    if hasattr(tokenizer, "word_id"):
+        ids = {word: [tokenizer.word_id(word)] for word in {word for words in sentences for word in words}}
+        return [[ids[word] for word in words] for words in sentences]
+    texts = [" ".join(words) for words in sentences]
+    if not texts:
+        return []
+    encoded = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
+    return list(map(group_by_word, sentences, encoded["input_ids"], encoded["offset_mapping"]))
+
+
+def group_by_word(words: Sequence[str], ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """Hand out the ids of a text to its words, which single spaces separate.
+
+    >>> group_by_word(["it", "sleeps"], [7, 8, 9], [(0, 2), (3, 8), (8, 9)])
+    [[7], [8, 9]]
+    """
+    groups: list[list[int]] = [[] for _ in words]
+    ends = list(accumulate(len(word) + 1 for word in words))
+    index = 0
+    for token, (start, _) in zip(ids, offsets, strict=True):
+        while start >= ends[index]:
+            index += 1
+        groups[index].append(token)
+    return groups
