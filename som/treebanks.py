@@ -26,12 +26,12 @@ class TreebankError(ValueError):
 
 @dataclass(frozen=True)
 class Example:
-    """A sentence with its tree, where it stands, and how many arcs were lifted to get the tree."""
+    """A sentence with its tree, where it stands, and how many arcs were lifted to get the tree (None: no arcs)."""
 
     words: tuple[str, ...]
     tree: Tree
     source: str  # file:line
-    lifted: int = 0
+    lifted: int | None = None
 
 
 def read_treebank(paths: Iterable[str | Path]) -> Iterator[Example]:
@@ -53,11 +53,6 @@ def read_file(path: Path) -> Iterator[Example | TreebankError]:
                 yield error
     except TreebankError as error:
         yield error
-
-
-def has_dependencies(path: Path) -> bool:
-    """Whether the file is CoNLL-U rather than bracketed trees, going by its first line."""
-    return next(_blocks(path)).is_conllu
 
 
 # Files
@@ -124,6 +119,11 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         raise TreebankError(f"{path}:{number + 1}: expected a readable file, got: {error}") from None
 
 
+def is_text(line: str) -> bool:
+    """Whether the bytes of the line were UTF-8."""
+    return line.isascii() or not any("\ud800" <= character <= "\udfff" for character in line)
+
+
 @dataclass(frozen=True)
 class Block:
     """The lines of one sentence, not yet understood."""
@@ -135,7 +135,7 @@ class Block:
 
     def example(self) -> Example:
         for offset, line in enumerate(self.lines):
-            if not line.isascii() and any("\ud800" <= character <= "\udfff" for character in line):
+            if not is_text(line):
                 raise self.error(offset, "expected text in UTF-8, got other bytes")
         return _example_from_conllu(self) if self.is_conllu else _example_from_brackets(self)
 
@@ -349,6 +349,16 @@ def _constituent(atoms: list[str], children: list, block: Block, offset: int) ->
 # Raw text: silver trees from a parser that the user has installed
 
 
+def read_text(paths: Iterable[str | Path]) -> Iterator[str]:
+    """The lines of the files that are not empty."""
+    for path in map(Path, paths):
+        for number, line in _lines(path):
+            if not is_text(line):
+                raise TreebankError(f"{path}:{number}: expected text in UTF-8, got other bytes")
+            if line.strip():
+                yield line.strip()
+
+
 def parse_text(lines: Iterable[str], parser: str) -> Iterator[str]:
     """CoNLL-U sentences as spaCy or stanza parse the text; `parser` is spacy[:MODEL] or stanza[:LANGUAGE]."""
     name, _, model = parser.partition(":")
@@ -359,12 +369,11 @@ def parse_text(lines: Iterable[str], parser: str) -> Iterator[str]:
         module = import_module(name)
     except ImportError:
         raise ImportError(f"to parse text with {name}, install it: pip install 'som-lm[{name}]'") from None
-    texts = (line.strip() for line in lines if line.strip())
-    for words, heads in parsers[name](module, model, texts):
+    for words, heads in parsers[name](module, model, lines):
         yield to_conllu([clean_word(word) for word in words], heads, comment=f"silver = {parser}")
 
 
-def _spacy_sentences(spacy, model: str, texts: Iterator[str]) -> Iterator[tuple[list[str], list[int]]]:
+def _spacy_sentences(spacy, model: str, texts: Iterable[str]) -> Iterator[tuple[list[str], list[int]]]:
     for document in spacy.load(model or "en_core_web_sm").pipe(texts):
         for sentence in document.sents:
             tokens = [token for token in sentence if not token.is_space]  # such tokens have no dependents
@@ -373,7 +382,7 @@ def _spacy_sentences(spacy, model: str, texts: Iterator[str]) -> Iterator[tuple[
                 yield [t.text for t in tokens], [0 if t.head.i == t.i else number[t.head.i] for t in tokens]
 
 
-def _stanza_sentences(stanza, language: str, texts: Iterator[str]) -> Iterator[tuple[list[str], list[int]]]:
+def _stanza_sentences(stanza, language: str, texts: Iterable[str]) -> Iterator[tuple[list[str], list[int]]]:
     pipeline = stanza.Pipeline(language or "en", processors="tokenize,mwt,pos,lemma,depparse", verbose=False)
     for text in texts:
         for sentence in pipeline(text).sentences:

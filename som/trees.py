@@ -106,6 +106,24 @@ class Tree:
                 levels[-1].append(event)
         return levels[0][0]
 
+    def draw(self) -> str:
+        """The tree as a picture of characters.
+
+        >>> print(Tree.parse("(the (old dog) barks)").draw())
+             *
+         ┌───┴───┬────────┐
+         │       *        │
+         │   ┌───┴───┐    │
+        the old     dog barks
+        """
+        from nltk.tree.prettyprinter import TreePrettyPrinter
+
+        tree = self.to_nltk()
+        for position, leaf in enumerate(tree.treepositions("leaves")):
+            tree[leaf] = position  # nltk shuffles the words of constituents that also have constituents, not numbers
+        text = TreePrettyPrinter(tree, self.words()).text(unicodelines=True)
+        return "\n".join(line.rstrip() for line in text.splitlines()).rstrip()
+
     def __eq__(self, other: object) -> bool:
         return list(self.events()) == list(other.events()) if isinstance(other, Tree) else NotImplemented
 

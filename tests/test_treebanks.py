@@ -13,11 +13,11 @@ from som.treebanks import (
     Example,
     HeadError,
     TreebankError,
-    has_dependencies,
     lift,
     listed_files,
     parse_text,
     read_file,
+    read_text,
     read_treebank,
     to_conllu,
     tree_from_heads,
@@ -72,14 +72,14 @@ def test_conllu_sentences_are_read_as_worked_by_hand(tmp_path):
     assert first.words == ("She", "did", "n't", "sleep", "(", "much", ")", ".")
     assert str(first.tree) == "(She did n't sleep (-LRB- much -RRB-) .)"
     assert first.tree.words() == first.words
-    assert second == Example(("Hello",), Tree(("Hello",)), f"{tmp_path / 'a.conllu'}:14")
+    assert second == Example(("Hello",), Tree(("Hello",)), f"{tmp_path / 'a.conllu'}:14", lifted=0)
 
 
 def test_bracketed_trees_are_read_as_worked_by_hand(tmp_path):
     first, second = read_treebank([write(tmp_path / "a.mrg", PTB)])
     assert str(first.tree) == "((The bill) (is (meant (to (cut -LRB- 1/2 -RRB-)))) .)"
     assert first.words == ("The", "bill", "is", "meant", "to", "cut", "(", "1/2", ")", ".")
-    assert (str(second.tree), second.source) == ("(Yes)", f"{tmp_path / 'a.mrg'}:12")
+    assert second == Example(("Yes",), Tree(("Yes",)), f"{tmp_path / 'a.mrg'}:12", lifted=None)
 
 
 @pytest.mark.parametrize("text", [CONLLU, PTB], ids=["conllu", "brackets"])
@@ -90,7 +90,6 @@ def test_gzip_byte_order_marks_and_carriage_returns_change_nothing(tmp_path, tex
     for name in ("zipped.gz", "windows"):
         other = list(read_treebank([tmp_path / name]))
         assert [(e.words, e.tree) for e in other] == [(e.words, e.tree) for e in plain]
-    assert has_dependencies(tmp_path / "plain") == (text == CONLLU)
 
 
 def test_files_and_folders_are_read_in_the_order_given_and_folders_by_name(tmp_path):
@@ -319,11 +318,19 @@ def test_spacy_and_stanza_parses_become_conllu(monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy", spacy)
     monkeypatch.setitem(sys.modules, "stanza", stanza)
     dogs = (["Dogs", "bark"], [2, 0])
-    assert list(parse_text(["Dogs  bark Yes\n", "\n"], "spacy:mine")) == [
+    assert list(parse_text(["Dogs  bark Yes"], "spacy:mine")) == [
         to_conllu(*dogs, comment="silver = spacy:mine"),
         to_conllu(["Yes"], [0], comment="silver = spacy:mine"),
     ]
     assert list(parse_text(["Dogs bark"], "stanza")) == [to_conllu(*dogs, comment="silver = stanza")]
+
+
+def test_text_is_read_line_by_line(tmp_path):
+    (tmp_path / "b.gz").write_bytes(gzip.compress(b"Zwei.\r\n"))
+    assert list(read_text([write(tmp_path / "a", "One.\n\n Two. \n"), tmp_path / "b.gz"])) == ["One.", "Two.", "Zwei."]
+    (tmp_path / "latin").write_bytes(b"fine\n\xe9\n")
+    with pytest.raises(TreebankError, match="latin:2: expected text in UTF-8"):
+        list(read_text([tmp_path / "latin"]))
 
 
 def test_a_parser_that_is_unknown_or_not_installed_is_named(monkeypatch):
