@@ -557,9 +557,11 @@ class SOMModel(SOMPreTrainedModel):
         use_cache: bool | None = None,
         inputs_embeds: Tensor | None = None,
         output_hidden_states: bool | None = None,
+        marginal: bool | None = None,
         **kwargs,
     ) -> SOMModelOutput:
-        """`first_sibling` counts a row's unmasked tokens, as if the row stood alone."""
+        """`first_sibling` counts a row's unmasked tokens, as if the row stood alone; `marginal` asks for the states
+        after every guess of p', by default where the configuration does and the decisions are not given."""
         state, mask = self.check_inputs(
             input_ids, inputs_embeds, attention_mask, past_key_values, first_sibling, depths
         )
@@ -580,7 +582,7 @@ class SOMModel(SOMPreTrainedModel):
             nodes = layout.place(growth, state)
             attach_logits = growth.attach_logits
         best = None if labels is None else self.best_depths(labels, depths, batch)
-        prediction = self.predict(nodes, layout, state, best, given is not None)
+        prediction = self.predict(nodes, layout, state, best, given is not None, marginal)
 
         use_cache = (self.config.use_cache and not self.training) if use_cache is None else use_cache
         if use_cache:
@@ -692,7 +694,15 @@ class SOMModel(SOMPreTrainedModel):
         printed = self.config.oracle == "dynamic_paper"
         return batch.unjustify(oracle_depths(labels, batch.justify(depths), self.config.num_slots, printed))
 
-    def predict(self, nodes: Tensor, layout: Layout, state: SOMState, best: Tensor | None, given: bool) -> Prediction:
+    def predict(
+        self,
+        nodes: Tensor,
+        layout: Layout,
+        state: SOMState,
+        best: Tensor | None,
+        given: bool,
+        marginal: bool | None,
+    ) -> Prediction:
         """Runs the prediction network from the root down to the guessed attachment of the next word."""
         if not self.config.prediction_network:
             return Prediction(nodes.index_select(0, layout.start.to(nodes.device)))
@@ -705,8 +715,10 @@ class SOMModel(SOMPreTrainedModel):
         chosen = layout.live(layout.depths).cumsum(0) - layout.live(layout.depths)
         chosen = chosen.to(nodes.device) + guess  # (P,) into the branches
 
-        marginal = self.config.next_attachment == "marginal" if self.training else self.config.marginal
-        if marginal and not given:
+        if marginal is None:
+            wanted = self.config.next_attachment == "marginal" if self.training else self.config.marginal
+            marginal = wanted and not given
+        if marginal:
             branches = self.predict_cell(prefix.index_select(0, source), nodes.index_select(0, subtree))
             return Prediction(branches.index_select(0, chosen), logits, branches, prefix)
         # where the guess is what the next token does, that token's new prefix state is the state wanted here
