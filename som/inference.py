@@ -1,0 +1,198 @@
+"""What a trained SOM says of a text: how likely it is, how surprising each word, what its tree is; and texts it makes.
+
+Three methods score a sentence, all in nats, all sums over its tokens after BOS:
+- `greedy`: every decision is the most probable one, the word's prediction follows the best guess of p' (the paper's);
+- `marginal`: decisions are greedy, but each word is predicted by the mixture over all guesses, weighted by p';
+- `particles`: an unbiased estimate of the probability summed over all trees, p(w, e) = Π p'_t(e) · softmax(h_t(e))[w],
+  from `k` trees drawn from p and reweighted; the best of them is the parse.
+Without a method, the model's configuration decides between the first two, as it does for `model(…).logits`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
+
+from modeling_som import SOMForCausalLM
+
+METHODS = ("greedy", "marginal")
+SHIPPED = Path(__file__).parent / "checkpoint"
+CHUNK = 2**24  # logits in memory at once: 64 MB in single precision
+
+
+# ---------------------------------------------------------------------------------------------- loading
+
+
+def load(path: str | Path | None = None) -> tuple[SOMForCausalLM, PreTrainedTokenizerBase]:
+    """A checkpoint's model, ready to score, and its tokenizer; without a path, those that come with the package."""
+    if path is None and not SHIPPED.is_dir():
+        raise ValueError("no checkpoint comes with this installation: name one of yours")
+    path = SHIPPED if path is None else path
+    try:
+        model_type = PreTrainedConfig.get_config_dict(path)[0].get("model_type")
+        if model_type != "som":
+            raise ValueError(f"{path}: expected a SOM checkpoint, found a model of type {model_type!r}")
+        model, tokenizer = SOMForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)
+    except OSError as error:
+        raise ValueError(f"{path}: no checkpoint to be had ({str(error).splitlines()[0]})") from error
+    if len(tokenizer) > model.config.vocab_size:
+        sizes = f"{len(tokenizer)} tokens, the model only {model.config.vocab_size}"
+        raise ValueError(f"{path}: the tokenizer does not match the model: it knows {sizes}")
+    return model.eval(), tokenizer
+
+
+# ---------------------------------------------------------------------------------------------- scoring
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One sequence: what each token after the first costs, and where each was attached."""
+
+    log_probs: list[float]  # nats, one per token after the first
+    depths: list[int]  # one per token: decisions taken; of particles, those of the best one
+    guesses: list[int] | None  # one per token after the first: the depth p' held most probable; None without p'
+
+    @property
+    def log_prob(self) -> float:
+        return sum(self.log_probs)
+
+
+class Padded(NamedTuple):
+    """A batch of sequences, padded on the right."""
+
+    places: list[int]  # of the rows in the input
+    ids: Tensor  # (B, T)
+    mask: Tensor  # (B, T)
+    depths: Tensor | None  # (B, T) decisions given from outside
+
+
+@torch.inference_mode()
+def score(
+    model: SOMForCausalLM,
+    sequences: Sequence[Sequence[int]],
+    method: str | None = None,
+    *,
+    k: int = 32,
+    seed: int = 0,
+    batch_tokens: int = 4096,
+    progress: bool = False,
+    depths: Sequence[Sequence[int]] | None = None,
+) -> Iterator[Scored]:
+    """Scores sequences of ids, BOS first and EOS where it counts, in their order.
+
+    With `depths`, the trees are given: words are then predicted after the given attachments (`greedy`: the gold-tree
+    upper bound) or by the mixture along them (`marginal`).
+    """
+    method = check_method(model, method, depths is not None)
+    if any(len(sequence) == 0 for sequence in sequences):
+        raise ValueError("a sequence to score needs at least one token, BOS")
+    scorer = {"greedy": greedy, "marginal": marginal}[method]
+    results: dict[int, Scored] = {}
+    with evaluating(model), tqdm(total=len(sequences), disable=not progress, unit=" sentences") as bar:
+        for batch in batches(sequences, depths, batch_tokens, model.device):
+            results.update(zip(batch.places, scorer(model, batch), strict=True))
+            bar.update(len(batch.places))
+    for place in range(len(sequences)):
+        yield results.pop(place)
+
+
+@contextmanager
+def evaluating(model: SOMForCausalLM) -> Iterator[None]:
+    """Decisions are greedy and nothing is dropped, also in the middle of training."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
+
+
+def check_method(model: SOMForCausalLM, method: str | None, given: bool = False) -> str:
+    """The method to use, or one sentence on why it cannot be."""
+    if method is None:
+        method = "marginal" if model.config.marginal else "greedy"
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    if method != "greedy" and not model.config.prediction_network:
+        raise ValueError(f"{method} needs the prediction network, which this model is without")
+    if method == "particles" and given:
+        raise ValueError("particles draw their own trees: depths cannot be given")
+    return method
+
+
+def batches(sequences, depths, batch_tokens: int, device: torch.device) -> Iterator[Padded]:
+    """Sequences of similar lengths together, longest first, so that what does not fit shows at once."""
+    order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i]))
+    while order:
+        rows = max(1, batch_tokens // max(1, len(sequences[order[0]])))
+        places, order = order[:rows], order[rows:]
+        ids = pad([sequences[i] for i in places], device)
+        mask = pad([[1] * len(sequences[i]) for i in places], device).bool()
+        yield Padded(places, ids, mask, None if depths is None else pad([depths[i] for i in places], device))
+
+
+def pad(rows: Sequence[Sequence[int]], device: torch.device) -> Tensor:
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[0] * (width - len(row))] for row in rows], device=device)
+
+
+def greedy(model: SOMForCausalLM, batch: Padded) -> list[Scored]:
+    """Each word after the best guess of p', or after the attachment that is given."""
+    out = model.model(batch.ids, batch.mask, depths=batch.depths, marginal=False, use_cache=False)
+    scored = batch.mask[:, 1:]
+    log_probs = torch.zeros(scored.shape, dtype=torch.float64)
+    log_probs[scored.cpu()] = word_log_probs(model, out.last_hidden_state[:, :-1][scored], batch.ids[:, 1:][scored])
+    return collect(log_probs, out, batch)
+
+
+def marginal(model: SOMForCausalLM, batch: Padded) -> list[Scored]:
+    """Each word by the mixture over all guesses of p'."""
+    out = model.model(batch.ids, batch.mask, depths=batch.depths, marginal=True, use_cache=False)
+    return collect((log_prior(out) + branch_log_probs(model, out, batch)).logsumexp(dim=-1), out, batch)
+
+
+def log_prior(out) -> Tensor:
+    """(B, T - 1, N): log p', for each token after the first."""
+    return out.next_attach_logits[:, :-1].cpu().double().log_softmax(dim=-1)
+
+
+def branch_log_probs(model: SOMForCausalLM, out, batch: Padded) -> Tensor:
+    """(B, T - 1, N): log-probability of each token after the first, after every guess that p' allows."""
+    branch = (out.next_attach_logits > -torch.inf) & batch.mask[..., None]  # (B, T, N), in the order of the states
+    row, column, depth = branch.nonzero(as_tuple=True)
+    length = batch.mask.sum(dim=1)
+    scored = column + 1 < length[row]
+    row, column, depth = row[scored], column[scored], depth[scored]
+    log_probs = word_log_probs(model, out.branch_states[scored], batch.ids[row, column + 1])
+    words = torch.full(branch[:, :-1].shape, -torch.inf, dtype=torch.float64)
+    return words.index_put((row.cpu(), column.cpu(), depth.cpu()), log_probs)
+
+
+def word_log_probs(model: SOMForCausalLM, states: Tensor, words: Tensor) -> Tensor:
+    """(R,) on the CPU: log-probability of one word after each state (R, D); only some rows of logits at a time."""
+    rows = max(1, CHUNK // model.config.vocab_size)
+    parts = [torch.empty(0, dtype=torch.float64)]
+    for state, word in zip(states.split(rows), words.split(rows), strict=True):
+        logits = model.lm_head(state)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))  # (rows, V)
+        log_probs = logits.gather(1, word[:, None])[:, 0] - logits.logsumexp(dim=1)
+        parts.append(log_probs.cpu().double())
+    return torch.cat(parts)
+
+
+def collect(log_probs: Tensor, out, batch: Padded) -> list[Scored]:
+    """Rows without their padding, as plain numbers."""
+    lengths, depths = batch.mask.sum(dim=1).tolist(), out.depths.tolist()
+    guesses = None if out.next_attach_logits is None else (out.next_attach_logits.argmax(dim=-1) + 1).tolist()
+    return [
+        Scored(row[: n - 1], depths[i][:n], guesses and guesses[i][: n - 1])
+        for i, (n, row) in enumerate(zip(lengths, log_probs.tolist(), strict=True))
+    ]
