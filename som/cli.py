@@ -11,9 +11,16 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 Command = Callable[[argparse.Namespace], None]
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,9 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser() -> argparse.ArgumentParser:
     """All sub-commands; one `add_…` function each."""
-    parser = argparse.ArgumentParser(
-        prog="som", description="Syntactic Ordered Memory: a language model that parses while it reads."
-    )
+    parser = Parser(prog="som", description="Syntactic Ordered Memory: a language model that parses while it reads.")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     add_prepare(commands)
     return parser

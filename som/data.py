@@ -106,6 +106,8 @@ def prepare(
 @contextmanager
 def written_whole(folder: Path, overwrite: bool) -> Iterator[Path]:
     """A new folder, inside a scratch folder, that takes its place only when everything in it has been written."""
+    if folder.exists() and not folder.is_dir():
+        raise FileExistsError(f"{folder}: expected a new or empty folder, this is a file")
     if folder.is_dir() and any(folder.iterdir()):
         if not (folder / SUMMARY).is_file():
             raise FileExistsError(f"{folder}: expected a new or empty folder, this one holds something else")
