@@ -531,6 +531,12 @@ class SOMPreTrainedModel(PreTrainedModel):
             std = self.config.initializer_range * module.weight.shape[1] ** -0.5
             initialization.normal_(module.weight, mean=0.0, std=std)
 
+    def save_pretrained(self, *args, **kwargs):
+        """Names both models, since either Auto class can load what either of them saved; the library names but one."""
+        named = {"AutoModel": "modeling_som.SOMModel", "AutoModelForCausalLM": "modeling_som.SOMForCausalLM"}
+        self.config.auto_map = {**(getattr(self.config, "auto_map", None) or {}), **named}
+        super().save_pretrained(*args, **kwargs)
+
 
 class SOMModel(SOMPreTrainedModel):
     """Reads words, grows their tree, and returns the states from which the next words are predicted."""
@@ -588,6 +594,7 @@ class SOMModel(SOMPreTrainedModel):
         if use_cache:
             past_key_values = SOMCache() if past_key_values is None else past_key_values
             past_key_values.update(layout.final_state(nodes, prediction.prefix), words.shape[1])
+        wants_states = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         unpacked = {
             name: None if packed is None else batch.unpack(packed)
             for name, packed in {
@@ -598,19 +605,20 @@ class SOMModel(SOMPreTrainedModel):
                 "next_attach_logits": prediction.logits,
             }.items()
         }
-        hidden_states = (batch.unpack(x), unpacked["last_hidden_state"]) if output_hidden_states else None
         return SOMModelOutput(
             **unpacked,
             past_key_values=past_key_values if use_cache else None,
-            hidden_states=hidden_states,
+            hidden_states=(words, unpacked["last_hidden_state"]) if wants_states else None,
             branch_states=prediction.branches,
         )
 
     def embed(self, input_ids: Tensor) -> Tensor:
         """Looks words up; in training, `embedding_dropout` of the word types are zero for the whole batch."""
-        types = self.embed_tokens.weight.new_ones(self.embed_tokens.num_embeddings, 1)
-        keep = F.dropout(types, self.config.embedding_dropout, self.training)
-        return self.embed_tokens(input_ids) * keep[input_ids] if self.training else self.embed_tokens(input_ids)
+        words = self.embed_tokens(input_ids)
+        if not self.training:
+            return words
+        types = words.new_ones(self.embed_tokens.num_embeddings, 1)
+        return words * F.dropout(types, self.config.embedding_dropout)[input_ids]
 
     @torch.no_grad()
     def grow(self, x: Tensor, batch: Batch, state: SOMState) -> Growth:
@@ -765,6 +773,8 @@ class SOMModel(SOMPreTrainedModel):
                 raise ValueError(f"{name} must have the tokens' shape {(B, T)}, got {tuple(tensor.shape)}")
         if attention_mask is not None and (attention_mask.shape[:-1] != (B,) or attention_mask.shape[-1] < T):
             raise ValueError(f"attention_mask must cover the tokens' {(B, T)}, got {tuple(attention_mask.shape)}")
+        if past_key_values is not None and not isinstance(past_key_values, SOMCache):
+            raise ValueError(f"past_key_values must be a SOMCache, got a {type(past_key_values).__name__}")
         state = None if past_key_values is None else past_key_values.state
         if state is not None and len(state.depth) != B:
             raise ValueError(f"past_key_values hold {len(state.depth)} sequences, the input has {B}")
@@ -857,12 +867,13 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         """Predicts the next word at every position, and parses.
 
         Args:
-            labels: (B, T) as everywhere in transformers: unshifted, -100 ignored.
+            labels: (B, T) as everywhere in transformers: unshifted, -100 ignored; `shift_labels` replaces them in the
+                loss where the caller has already moved them to the position that predicts them.
             first_sibling: (B, T) tree labels, counting a row's unmasked tokens as if the row stood alone (-1 at the
                 first, -100 for none); turns the structure loss on.
             depths: (B, T) decisions given from outside, for both parsers.
         """
-        num_items = kwargs.pop("num_items_in_batch", None)
+        num_items, shift_labels = kwargs.pop("num_items_in_batch", None), kwargs.pop("shift_labels", None)
         if labels is not None and labels.shape != (input_ids if inputs_embeds is None else inputs_embeds).shape[:2]:
             raise ValueError(f"labels must have the tokens' shape, got {tuple(labels.shape)}")
         out = self.model(
@@ -878,15 +889,20 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         )
         keep = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         logits = self.logits(out, keep)
-        lm_loss = None if labels is None else self.lm_loss(logits, out.depths, labels, keep, num_items)
-        structure_loss = None if first_sibling is None else self.structure_loss(out, num_items)
+        lm_loss = structure_loss = None
+        if labels is not None:
+            targets = self.targets(labels, out.depths) if shift_labels is None else shift_labels
+            lm_loss = self.lm_loss(logits, targets[:, keep], num_items)
+        if labels is not None or first_sibling is not None:
+            # 0 without tree labels, yet it ties the parsers to the loss: parallel training wants every parameter used
+            structure_loss = self.structure_loss(out, num_items)
         return SOMCausalLMOutput(
             loss=self.weigh(lm_loss, structure_loss),
             logits=logits,
             past_key_values=out.past_key_values,
             hidden_states=out.hidden_states,
             lm_loss=lm_loss,
-            structure_loss=structure_loss,
+            structure_loss=None if first_sibling is None else structure_loss,
             depths=out.depths,
             oracle_depths=out.oracle_depths,
             attach_logits=out.attach_logits,
@@ -925,11 +941,14 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         top = top.scatter_reduce(0, index, words.detach(), "amax")
         return top + torch.zeros_like(top).index_add(0, token, (words - top[token]).exp()).log()
 
-    def lm_loss(self, logits: Tensor, depths: Tensor, labels: Tensor, keep: slice | Tensor, num_items) -> Tensor:
-        """Mean cross-entropy of each row's next real token, or the sum over `num_items`."""
+    def targets(self, labels: Tensor, depths: Tensor) -> Tensor:
+        """(B, T): the label of each row's next real token, at every real token."""
         real = depths != NONE
         row, _ = real.nonzero(as_tuple=True)
-        targets = torch.full_like(labels, NONE).index_put((real,), shift(labels[real], row))[:, keep]
+        return torch.full_like(labels, NONE).index_put((real,), shift(labels[real], row))
+
+    def lm_loss(self, logits: Tensor, targets: Tensor, num_items) -> Tensor:
+        """Mean cross-entropy of the targets, or the sum over `num_items`."""
         total = cross_entropy(logits.flatten(0, 1), targets.flatten())
         return total / ((targets != NONE).sum().clamp(min=1) if num_items is None else num_items)
 
@@ -937,7 +956,8 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         """Mean over labelled decisions of -log p_t(e*_t) - log p'_{t-1}(e*_t), or the sum over `num_items`."""
         real = out.depths != NONE
         row, _ = real.nonzero(as_tuple=True)
-        label = out.oracle_depths[real] - 1  # (P,), below 0 where there is no decision or no label
+        best = torch.full_like(out.depths, NONE) if out.oracle_depths is None else out.oracle_depths
+        label = best[real] - 1  # (P,), below 0 where there is no decision or no label
         label = torch.where(label >= 0, label, NONE)
         total = cross_entropy(out.attach_logits[real], label)
         if out.next_attach_logits is not None:
