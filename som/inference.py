@@ -10,9 +10,10 @@ Without a method, the model's configuration decides between the first two, as it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,9 +22,9 @@ from torch import Tensor
 from tqdm.auto import tqdm
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 
-from modeling_som import SOMForCausalLM
+from modeling_som import SOMCache, SOMForCausalLM, SOMState
 
-METHODS = ("greedy", "marginal")
+METHODS = ("greedy", "marginal", "particles")
 SHIPPED = Path(__file__).parent / "checkpoint"
 CHUNK = 2**24  # logits in memory at once: 64 MB in single precision
 
@@ -57,8 +58,8 @@ class Scored:
     """One sequence: what each token after the first costs, and where each was attached."""
 
     log_probs: list[float]  # nats, one per token after the first
-    depths: list[int]  # one per token: decisions taken; of particles, those of the best one
-    guesses: list[int] | None  # one per token after the first: the depth p' held most probable; None without p'
+    depths: list[int]  # one per token: decisions taken; of particles, those of the most probable tree drawn
+    guesses: list[int] | None = None  # per token after the first, the depth p' held most probable; not of particles
 
     @property
     def log_prob(self) -> float:
@@ -94,11 +95,15 @@ def score(
     method = check_method(model, method, depths is not None)
     if any(len(sequence) == 0 for sequence in sequences):
         raise ValueError("a sequence to score needs at least one token, BOS")
-    scorer = {"greedy": greedy, "marginal": marginal}[method]
+    scorers: dict[str, Callable[[SOMForCausalLM, Padded], list[Scored]]] = {
+        "greedy": greedy,
+        "marginal": marginal,
+        "particles": partial(particles, k=k, seed=seed),
+    }
     results: dict[int, Scored] = {}
     with evaluating(model), tqdm(total=len(sequences), disable=not progress, unit=" sentences") as bar:
-        for batch in batches(sequences, depths, batch_tokens, model.device):
-            results.update(zip(batch.places, scorer(model, batch), strict=True))
+        for batch in batches(sequences, depths, batch_tokens, model.device, k if method == "particles" else 0):
+            results.update(zip(batch.places, scorers[method](model, batch), strict=True))
             bar.update(len(batch.places))
     for place in range(len(sequences)):
         yield results.pop(place)
@@ -128,12 +133,17 @@ def check_method(model: SOMForCausalLM, method: str | None, given: bool = False)
     return method
 
 
-def batches(sequences, depths, batch_tokens: int, device: torch.device) -> Iterator[Padded]:
-    """Sequences of similar lengths together, longest first, so that what does not fit shows at once."""
+def batches(sequences, depths, batch_tokens: int, device: torch.device, k: int = 0) -> Iterator[Padded]:
+    """Sequences of similar lengths together, longest first, so that what does not fit shows at once.
+
+    With `k` particles to a sequence, lengths are equal and the budget is of particles."""
     order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i]))
     while order:
-        rows = max(1, batch_tokens // max(1, len(sequences[order[0]])))
-        places, order = order[:rows], order[rows:]
+        longest = len(sequences[order[0]])
+        places = order[: max(1, batch_tokens // (k or longest))]
+        if k:
+            places = [i for i in places if len(sequences[i]) == longest]
+        order = order[len(places) :]
         ids = pad([sequences[i] for i in places], device)
         mask = pad([[1] * len(sequences[i]) for i in places], device).bool()
         yield Padded(places, ids, mask, None if depths is None else pad([depths[i] for i in places], device))
@@ -196,3 +206,117 @@ def collect(log_probs: Tensor, out, batch: Padded) -> list[Scored]:
         Scored(row[: n - 1], depths[i][:n], guesses and guesses[i][: n - 1])
         for i, (n, row) in enumerate(zip(lengths, log_probs.tolist(), strict=True))
     ]
+
+
+# ---------------------------------------------------------------------------------------------- the joint model
+
+
+def log_next_attachment(model: SOMForCausalLM, state: SOMState) -> Tensor:
+    """(R, K) on the CPU: log p' over the live depths of each state."""
+    return log_live(model.model.next_parser(state.candidates), state)
+
+
+def log_attachment(model: SOMForCausalLM, state: SOMState, words: Tensor) -> Tensor:
+    """(R, K) on the CPU: log p over the live depths of each state, once its next word (R,) is seen."""
+    parser = model.model.parser
+    queries = parser.queries(model.model.norm(model.model.embed(words)))
+    return log_live(parser(queries[:, None], parser.keys(state.candidates)), state)
+
+
+def log_live(scores: Tensor, state: SOMState) -> Tensor:
+    dead = torch.arange(scores.shape[1], device=scores.device) > state.depth[:, None]
+    return scores.masked_fill(dead, -torch.inf).cpu().double().log_softmax(dim=1)
+
+
+def predicting_state(model: SOMForCausalLM, state: SOMState, row: Tensor, attach: Tensor) -> Tensor:
+    """(R, D): h(e) of some rows of the state, e = `attach`."""
+    return model.model.predict_cell(state.prefix[row, attach], state.candidates[row, attach])
+
+
+def state_of(cache: SOMCache) -> SOMState:
+    """The state of a cache that has read something."""
+    assert cache.state is not None
+    return cache.state
+
+
+class Cloud(NamedTuple):
+    """Some trees of the words read so far, of several sentences, each tree once."""
+
+    log_probs: Tensor  # (S,) of the last word, estimated
+    sentence: Tensor  # (R,) whose tree it is
+    depths: Tensor  # (R, t)
+    joint: Tensor  # (R,) log p(w, e) so far
+
+
+def particle_filter(model: SOMForCausalLM, ids: Tensor, k: int, seed: int) -> Iterator[Cloud]:
+    """Follows `k` trees per sentence of ids (S, T) and yields, word by word, where they are.
+
+    Attachments are drawn from p and weighted by p' · softmax(h)[w] / p; when the weights' effective number falls below
+    half of `k`, trees are drawn anew by weight. Trees that several particles share are computed once. Every sentence
+    gets the same random numbers, so its score depends on the seed alone, not on its company, and the scores of two
+    similar sentences differ by less noise.
+    """
+    (S, T), N = ids.shape, model.config.num_slots
+    generator, cache = torch.Generator().manual_seed(seed), SOMCache()
+    model.model(ids[:, :1], past_key_values=cache)
+    sentence, joint, depths = torch.arange(S), torch.zeros(S, dtype=torch.float64), torch.zeros(S, 1, dtype=torch.long)
+    tree = sentence[:, None].expand(S, k)  # of each particle
+    weight = torch.zeros(S, k, dtype=torch.float64)
+    for t in range(1, T):
+        state, words = state_of(cache), ids[sentence.to(ids.device), t]
+        posterior, prior = log_attachment(model, state, words), log_next_attachment(model, state)
+        noise = torch.rand(k + 1, generator=generator, dtype=torch.float64)
+        attach = draw(posterior[tree], noise[:k, None].expand(S, k, 1))[..., 0]
+        grown, tree = torch.unique(tree * N + attach, return_inverse=True)
+        source, attach = grown // N, grown % N
+        gain = prior[source, attach] + advance(model, cache, words, source, attach)
+        sentence, joint = sentence[source], joint[source] + gain
+        depths = torch.cat([depths[source], attach[:, None] + 1], dim=1)
+        before, weight = weight.logsumexp(dim=1), weight + (gain - posterior[source, attach])[tree]
+        yield Cloud(weight.logsumexp(dim=1) - before, sentence, depths, joint)
+        tree, weight = resample(tree, weight, noise[k])
+
+
+def draw(log_probs: Tensor, uniform: Tensor) -> Tensor:
+    """For each uniform number (…, n), an index into a distribution (…, K); never one of probability 0.
+
+    >>> draw(torch.tensor([0.25, 0.0, 0.75]).log(), torch.tensor([0.0, 0.25, 0.99]))
+    tensor([0, 2, 2])
+    """
+    below = log_probs.exp().cumsum(dim=-1)
+    return torch.searchsorted(below / below[..., -1:], uniform.contiguous(), right=True)
+
+
+def advance(model: SOMForCausalLM, cache: SOMCache, words: Tensor, source: Tensor, attach: Tensor) -> Tensor:
+    """Writes each source state's word at its attachment; returns its log-probability there, (R,) on the CPU."""
+    source, attach = source.to(words.device), attach.to(words.device)
+    words = words[source]
+    log_probs = word_log_probs(model, predicting_state(model, state_of(cache), source, attach), words)
+    cache.batch_select_indices(source)
+    model.model(words[:, None], depths=attach[:, None] + 1, past_key_values=cache)
+    return log_probs
+
+
+def resample(tree: Tensor, weight: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Draws anew (systematically) the particles (S, k) of sentences with too few effective ones."""
+    S, k = weight.shape
+    share = weight.softmax(dim=1)
+    poor = 1 / share.square().sum(dim=1, keepdim=True) < k / 2  # (S, 1)
+    again = tree.gather(1, draw(share.log(), ((torch.arange(k) + noise) / k).expand(S, k)))
+    return torch.where(poor, again, tree), torch.where(poor, 0, weight - weight.logsumexp(dim=1, keepdim=True))
+
+
+def particles(model: SOMForCausalLM, batch: Padded, k: int, seed: int) -> list[Scored]:
+    """The estimated probability over all trees, and the most probable of the trees drawn."""
+    clouds = list(particle_filter(model, batch.ids, k, seed))
+    if not clouds:  # BOS alone
+        return [Scored([], [0]) for _ in batch.places]
+    log_probs = torch.stack([cloud.log_probs for cloud in clouds], dim=1).tolist()
+    return [Scored(log_probs[i], best_trees(clouds[-1], i, 1)[0][0]) for i in range(len(batch.places))]
+
+
+def best_trees(cloud: Cloud, sentence: int, count: int) -> list[tuple[list[int], float]]:
+    """The most probable trees of a sentence among those in the cloud: depths and share of their probability."""
+    rows = (cloud.sentence == sentence).nonzero()[:, 0]
+    shares, order = cloud.joint[rows].softmax(dim=0).topk(min(count, len(rows)))
+    return list(zip(cloud.depths[rows[order]].tolist(), shares.tolist(), strict=True))
