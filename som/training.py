@@ -1,0 +1,604 @@
+"""Training: the stock `Trainer` set up for SOM, and runs that a kill at any moment does not harm.
+
+A run is a folder: `training.json` says what it is, `log.jsonl` what happened, `checkpoint-*` are the best and the last
+state on the way, and when training is over the best model lies in the folder itself.
+
+Several processes: `torchrun --nproc_per_node 2 -m som train …` or `accelerate launch … -m som train …`; the batch size
+is that of a step, whatever the number of processes. FSDP comes from `accelerate config`, with FULL_STATE_DICT, so that
+checkpoints hold whole weights.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import shutil
+import sys
+import time
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field, fields
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import datasets
+import torch
+import torch.nn.functional as F
+from accelerate import PartialState
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+from transformers import (
+    AutoTokenizer,
+    EarlyStoppingCallback,
+    PreTrainedTokenizerFast,
+    PrinterCallback,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+    set_seed,
+)
+
+from configuration_som import SOMConfig
+from modeling_som import SOMForCausalLM
+from som.data import IGNORED, SUMMARY, SOMCollator, fingerprint
+
+RUN = "training.json"  # also the sign that a folder is a run
+LOG = "log.jsonl"
+COLUMNS = ["input_ids", "first_sibling"]
+PACKAGES = ("som-lm", "torch", "transformers", "datasets", "tokenizers", "accelerate")
+# of a checkpoint, what serves to go on training and is no part of the model
+TRAINER_FILES = ("trainer_state.json", "training_args.bin", "optimizer*", "scheduler*", "rng_state*", "*fsdp*")
+
+
+# Settings
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """Everything that a run's result depends on but its data; the defaults are the preset `small`.
+
+    Adam runs without momentum, beta1 = 0, as in the Ordered Memory line of work: the tree, and so the path that
+    gradients take, changes from step to step, and a running mean mixes gradients of other paths into each update.
+    """
+
+    hidden_size: int = 200
+    syntactic_size: int = 0
+    num_slots: int = 15
+    embedding_dropout: float = 0.1
+    dropout: float = 0.2
+    output_dropout: float = 0.3
+    oracle: str = "dynamic"
+    prediction_network: bool = True
+    next_attachment: str = "sampled"
+    lm_loss_weight: float = 1.0
+    structure_loss_weight: float = 1.0
+    epochs: int = 10
+    batch_size: int = 32  # sentences in a step, over all processes and accumulated batches
+    learning_rate: float = 1e-3
+    schedule: str = "cosine"  # or "plateau": halved whenever an epoch does not improve
+    beta1: float = 0.0
+    early_stopping: int = 0  # epochs without improvement after which training ends, 0 for never
+    seed: int = 0
+    save_steps: int = 0  # a checkpoint every so many steps besides those after each epoch, 0 for none
+    gradient_accumulation: int = 1
+    bf16: bool = False
+    trainer: Mapping[str, Any] = field(default_factory=dict)  # further TrainingArguments
+
+
+SCHEDULES = {"cosine": "cosine", "plateau": "reduce_lr_on_plateau"}
+
+# Sizes, slots and dropout are the paper's; it does not tell its epochs.
+PTB = {"hidden_size": 400, "embedding_dropout": 0.1, "dropout": 0.3, "output_dropout": 0.5, "epochs": 40}
+PRESETS: dict[str, dict[str, Any]] = {
+    "small": {},
+    "ptb": PTB,
+    "bllip-xs": PTB,
+    "bllip-sm": {**PTB, "hidden_size": 500, "dropout": 0.2, "output_dropout": 0.2, "epochs": 20},
+    "bllip-md": {
+        **PTB,
+        "hidden_size": 500,
+        "embedding_dropout": 0.0,
+        "dropout": 0.1,
+        "output_dropout": 0.1,
+        "epochs": 15,
+    },
+}
+NUM_SLOTS = {"dependency": 15, "constituency": 30}
+
+
+def make_settings(
+    preset: str = "small", tree: str = "dependency", dsom: bool = False, **settings: Any
+) -> TrainSettings:
+    """The settings of a preset for a kind of trees, some of them changed; `dsom` makes its model a dSOM.
+
+    >>> settings = make_settings("bllip-sm", tree="constituency", dsom=True, epochs=3)
+    >>> settings.hidden_size, settings.syntactic_size, settings.num_slots, settings.epochs
+    (500, 100, 30, 3)
+    """
+    for name, value, choices in (("preset", preset, PRESETS), ("tree", tree, NUM_SLOTS)):
+        if value not in choices:
+            raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+    base: dict[str, Any] = {**PRESETS[preset], "num_slots": NUM_SLOTS[tree]}
+    if dsom:
+        base["syntactic_size"] = 50 if preset == "small" else 100
+    known = {one.name for one in fields(TrainSettings)}
+    for name in settings:
+        if name.startswith("label_smoothing"):
+            refuse_label_smoothing()
+        if name not in known:
+            raise ValueError(f"{name} is no setting; there are {', '.join(sorted(known))}")
+    made = TrainSettings(**{**base, **settings})
+    check_settings(made)
+    return made
+
+
+def check_settings(settings: TrainSettings) -> None:
+    """Refuses what cannot be meant; the model's configuration checks its own part."""
+    for name in ("epochs", "batch_size", "gradient_accumulation"):
+        if getattr(settings, name) < 1:
+            raise ValueError(f"{name} must be at least 1, got {getattr(settings, name)}")
+    if settings.learning_rate <= 0:
+        raise ValueError(f"learning_rate must be above 0, got {settings.learning_rate}")
+    if settings.schedule not in SCHEDULES:
+        raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, got {settings.schedule!r}")
+    if settings.trainer.get("label_smoothing_factor"):
+        refuse_label_smoothing()
+
+
+def refuse_label_smoothing() -> None:
+    raise ValueError(
+        "label smoothing is not possible: the Trainer's would compare each prediction with the word before it "
+        "and drop the structure loss"
+    )
+
+
+def training_arguments(settings: TrainSettings, run: Path, processes: int) -> TrainingArguments:
+    """The settings in the Trainer's words."""
+    share = processes * settings.gradient_accumulation
+    if settings.batch_size % share:
+        raise ValueError(
+            f"batch_size must be a multiple of processes × gradient_accumulation = {share}, got {settings.batch_size}"
+        )
+    parse_only = settings.lm_loss_weight == 0  # perplexity then says nothing
+    plateau = {"mode": "max" if parse_only else "min", "factor": 0.5, "patience": 0}
+    ours: dict[str, Any] = {
+        "output_dir": str(run.absolute()),
+        "num_train_epochs": settings.epochs,
+        "per_device_train_batch_size": settings.batch_size // share,
+        "per_device_eval_batch_size": settings.batch_size // share,
+        "gradient_accumulation_steps": settings.gradient_accumulation,
+        "learning_rate": settings.learning_rate,
+        "lr_scheduler_type": SCHEDULES[settings.schedule],
+        "lr_scheduler_kwargs": plateau if settings.schedule == "plateau" else {},
+        "warmup_steps": 0.02 if settings.schedule == "cosine" else 0,  # a share of all steps
+        "adam_beta1": settings.beta1,
+        "adam_beta2": 0.999,
+        "max_grad_norm": 1.0,
+        "bf16": settings.bf16,
+        "seed": settings.seed,
+        "use_cpu": not torch.accelerator.is_available(),
+        "use_cache": True,  # goes into the model's configuration, for generation; in training it changes nothing
+        "train_sampling_strategy": "sequential",  # the order is that of LengthGrouped
+        "remove_unused_columns": False,
+        "label_names": ["labels"],
+        "eval_strategy": "epoch",
+        "save_strategy": "epoch",
+        "save_total_limit": 2,  # the best and the last
+        "metric_for_best_model": "p_acc" if parse_only else "ppl",
+        "greater_is_better": parse_only,
+        "restore_callback_states_from_checkpoint": True,
+        "logging_steps": 50,
+        "report_to": ["tensorboard"] if find_spec("tensorboard") else [],
+        "disable_tqdm": True,
+    }
+    if clash := sorted(ours.keys() & settings.trainer.keys()):
+        raise ValueError(f"trainer arguments {', '.join(clash)} are set by settings of their own")
+    try:
+        return TrainingArguments(**ours, **settings.trainer)
+    except TypeError as error:
+        raise ValueError(f"trainer arguments: {error}") from None
+
+
+# Data
+
+
+class TrainingData(NamedTuple):
+    train: datasets.Dataset
+    validation: datasets.Dataset
+    tokenizer: PreTrainedTokenizerFast
+    fingerprint: str
+
+
+def load_data(folder: Path) -> TrainingData:
+    """A prepared data set and its tokenizer, or an error that says what is wrong with the folder."""
+    if not (folder / SUMMARY).is_file():
+        raise ValueError(f"{folder}: expected a folder made by `som prepare`, there is no {SUMMARY} in it")
+    splits = datasets.load_from_disk(str(folder))
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+    for name in ("train", "validation"):
+        if not len(splits[name]):
+            raise ValueError(f"{folder}: expected sentences in the split {name}, there are none")
+        largest = max(chunk.flatten().to_numpy().max() for chunk in splits[name].data.column("input_ids").chunks)
+        if largest >= len(tokenizer):
+            raise ValueError(
+                f"{folder}: the tokenizer is not the one the data were made with: "
+                f"it has {len(tokenizer)} tokens, the split {name} has the id {largest}"
+            )
+    files = [*sorted(folder.glob("*/*.arrow")), folder / "tokenizer.json"]
+    return TrainingData(
+        train=splits["train"].select_columns([*COLUMNS, "length"]),
+        # similar lengths together, so that little is padded
+        validation=splits["validation"]
+        .select(lengths(splits["validation"]).argsort(stable=True))
+        .select_columns(COLUMNS),
+        tokenizer=tokenizer,
+        fingerprint=fingerprint(files=files),
+    )
+
+
+def lengths(dataset: datasets.Dataset) -> Tensor:
+    return torch.tensor(dataset.data.column("length").to_numpy())
+
+
+class LengthGrouped(torch.utils.data.Dataset):
+    """Sentences in an order where each batch has similar lengths; a function of the seed and the epoch alone.
+
+    The Trainer's own grouping draws from the global random state, which processes do not share and which a run resumed
+    in the middle of an epoch does not have again.
+    """
+
+    def __init__(self, dataset: datasets.Dataset, batch_size: int, seed: int):
+        self.lengths = lengths(dataset)
+        self.dataset = dataset.select_columns(COLUMNS)
+        self.batch_size, self.seed = batch_size, seed
+        self.set_epoch(0)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Called by the data loader before each epoch."""
+        generator = torch.Generator().manual_seed((self.seed << 20) + epoch)
+        shuffled = torch.randperm(len(self.lengths), generator=generator)
+        pools = shuffled.split(50 * self.batch_size)
+        order = torch.cat([pool[self.lengths[pool].argsort(stable=True)] for pool in pools])
+        batches = order.split(self.batch_size)
+        whole = len(order) // self.batch_size  # a smaller batch stays the last
+        places = [*torch.randperm(whole, generator=generator).tolist(), *range(whole, len(batches))]
+        self.order = torch.cat([batches[place] for place in places]).tolist()
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __getitem__(self, index: int) -> dict[str, list[int]]:
+        return self.dataset[self.order[index]]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[dict[str, list[int]]]:
+        return self.dataset.__getitems__([self.order[index] for index in indices])
+
+
+# Validation
+
+COUNTS = ("nll", "tokens", "nll_of_eos", "sentences", "p_correct", "p_decisions", "p_next_correct", "p_next_decisions")
+
+
+def sentence_counts(outputs: tuple[Tensor, ...], labels: Tensor) -> Tensor:
+    """(B, counts): what is summed over sentences to give perplexity and the parsers' accuracies."""
+    logits, _, _, depths, best, attach_logits, *next_attach_logits = outputs
+    targets = labels[:, 1:].masked_fill(depths[:, :-1] == IGNORED, IGNORED)  # nothing predicts BOS
+    nll = torch.zeros(targets.shape, dtype=torch.float64, device=targets.device)
+    seen = targets != IGNORED
+    nll[seen] = F.cross_entropy(logits[:, :-1][seen].float(), targets[seen], reduction="none").double()
+    last = seen & (seen.flip(1).cumsum(1).flip(1) == 1)  # EOS
+    counts = [nll.sum(1), seen.sum(1), (nll * last).sum(1), last.sum(1)]
+    label = best[:, 1:] - 1
+    for guess in (attach_logits[:, 1:], *(one[:, :-1] for one in next_attach_logits)):
+        counts += [((guess.argmax(-1) == label) & (label >= 0)).sum(1), (label >= 0).sum(1)]
+    return torch.stack([count.double() for count in counts], dim=1)
+
+
+def validation_metrics(prediction: Any) -> dict[str, float]:
+    """Perplexity with and without EOS, and the accuracy of p and, where there is one, of p'."""
+    total = dict(zip(COUNTS, prediction.predictions.sum(0).tolist(), strict=False))
+    metrics = {
+        "ppl": perplexity(total["nll"], total["tokens"]),
+        "ppl_without_eos": perplexity(total["nll"] - total["nll_of_eos"], total["tokens"] - total["sentences"]),
+        "p_acc": total["p_correct"] / total["p_decisions"],
+    }
+    if "p_next_correct" in total:
+        metrics["p_next_acc"] = total["p_next_correct"] / total["p_next_decisions"]
+    return metrics
+
+
+def perplexity(nll: float, tokens: float) -> float:
+    """Infinite where it is too large to be told, as after a few steps on very little data."""
+    return math.exp(min(nll / max(tokens, 1), 700.0))
+
+
+# What happens on the way
+
+
+class Checkpoints(TrainerCallback):
+    """Asks for checkpoints between the ends of epochs, and for a log entry before every checkpoint.
+
+    The entry makes the averages in the log start anew there, so that a resumed run logs what it would have logged."""
+
+    def __init__(self, save_steps: int):
+        self.save_steps = save_steps
+
+    def on_step_end(self, args, state, control, **kwargs):
+        between = state.epoch != int(state.epoch)  # else the end of the epoch saves: nothing is written twice
+        if self.save_steps and state.global_step % self.save_steps == 0 and between:
+            control.should_log = control.should_save = True
+
+    def on_epoch_end(self, args, state, control, **kwargs):
+        control.should_log = True
+
+
+class JsonLines(TrainerCallback):
+    """The log, one JSON object a line; resuming takes back what came after the checkpoint."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        if state.is_world_process_zero:
+            write_whole(self.path, "".join(json.dumps(entry) + "\n" for entry in state.log_history))
+
+    def on_log(self, args, state, control, **kwargs):
+        if state.is_world_process_zero:
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(state.log_history[-1]) + "\n")
+
+
+class ProgressBar(TrainerCallback):
+    """One live bar in terminals, and one line for every validation everywhere."""
+
+    def __init__(self, progress: Progress):
+        self.progress = progress
+        self.started = time.monotonic()
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.task = self.progress.add_task("training", total=state.max_steps, completed=state.global_step)
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.progress.update(self.task, completed=state.global_step)
+
+    def on_log(self, args, state, control, **kwargs):
+        if "loss" in state.log_history[-1]:
+            self.progress.update(self.task, description=f"loss {state.log_history[-1]['loss']:.3f}")
+
+    def on_prediction_step(self, args, state, control, **kwargs):
+        self.progress.update(self.task, description="validating")
+
+    def on_evaluate(self, args, state, control, **kwargs):
+        if state.is_world_process_zero:
+            minutes, seconds = divmod(round(time.monotonic() - self.started), 60)
+            self.progress.console.print(
+                f"epoch {state.epoch:.4g}  {metrics_line(kwargs['metrics'])}  [{minutes}:{seconds:02}]",
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
+
+
+def metrics_line(metrics: Mapping[str, float]) -> str:
+    """The measures of a validation for the eye.
+
+    >>> metrics_line({"eval_ppl": 121.66, "eval_p_acc": 0.8512, "eval_p_next_acc": 0.7})
+    "ppl 121.7  p acc 85.1 %  p' acc 70.0 %"
+    """
+    line = f"ppl {metrics['eval_ppl']:.1f}  p acc {metrics['eval_p_acc']:.1%}"
+    if "eval_p_next_acc" in metrics:
+        line += f"  p' acc {metrics['eval_p_next_acc']:.1%}"
+    return line.replace("%", " %")
+
+
+# Runs
+
+
+def train(
+    data_dir: str | Path, out_dir: str | Path, *, resume: bool = False, overwrite: bool = False, **given: Any
+) -> dict[str, Any]:
+    """Train a model on prepared data and return its validation metrics; the best model is then in `out_dir`.
+
+    `given` are arguments of `make_settings`. A resumed run keeps the settings it was begun with and ends with the
+    weights it would have had without the break; only `epochs` may be changed.
+    """
+    state = PartialState(cpu=not torch.accelerator.is_available())
+    run, data = Path(out_dir), load_data(Path(data_dir))
+    record = open_run(run, data, given, resume, overwrite)
+    settings = make_settings(**record["given"])
+    args = training_arguments(settings, run, state.num_processes)
+    trainer = make_trainer(settings, args, data, run)
+    state.wait_for_everyone()  # all have looked at the folder
+    if state.is_main_process:
+        begin_run(run, record, resume)
+    state.wait_for_everyone()
+    checkpoint = last_checkpoint(run)
+    if checkpoint is None or not is_finished(checkpoint, settings.epochs):
+        with full_disks_told(run), progress_bar(state.is_main_process) as progress:
+            trainer.add_callback(ProgressBar(progress))
+            trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+    state.wait_for_everyone()
+    if state.is_main_process:
+        with full_disks_told(run):
+            return end_run(run)
+    return {}
+
+
+def make_trainer(settings: TrainSettings, args: TrainingArguments, data: TrainingData, run: Path) -> Trainer:
+    """A new model and what trains it."""
+    set_seed(settings.seed)
+    tokenizer = data.tokenizer
+    # padded on the right, so that the Trainer's count of labels, labels[..., 1:], leaves out every row's BOS
+    right = deepcopy(tokenizer)
+    right.padding_side = "right"
+    specials = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
+    shared = {one.name for one in fields(settings)} & {one.name for one in fields(SOMConfig)}
+    config = SOMConfig(vocab_size=len(tokenizer), **specials, **{name: getattr(settings, name) for name in shared})
+    trainer = Trainer(
+        model=SOMForCausalLM(config),
+        args=args,
+        train_dataset=LengthGrouped(data.train, settings.batch_size, settings.seed),
+        eval_dataset=data.validation,
+        data_collator=SOMCollator(right),
+        processing_class=tokenizer,
+        compute_metrics=validation_metrics,
+        preprocess_logits_for_metrics=sentence_counts,  # type: ignore[arg-type]  # a tuple of all outputs
+        callbacks=[Checkpoints(settings.save_steps), JsonLines(run / LOG)],
+    )
+    if settings.early_stopping:
+        trainer.add_callback(EarlyStoppingCallback(settings.early_stopping))
+    trainer.remove_callback(PrinterCallback)
+    torch.manual_seed(settings.seed + args.process_index)  # processes drop and decide differently
+    return trainer
+
+
+@contextmanager
+def progress_bar(shown: bool) -> Iterator[Progress]:
+    columns = TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, disable=not shown) as progress:
+        yield progress
+
+
+def open_run(run: Path, data: TrainingData, given: dict[str, Any], resume: bool, overwrite: bool) -> dict[str, Any]:
+    """The record of a new run or of the one to be resumed; refuses folders that are neither."""
+    known = (run / RUN).is_file()
+    if run.exists() and not run.is_dir():
+        raise FileExistsError(f"{run}: expected a folder, this is a file")
+    if run.is_dir() and any(run.iterdir()) and not known:
+        raise FileExistsError(f"{run}: expected a new or empty folder, this one holds something else")
+    if known and not resume and not overwrite:
+        raise FileExistsError(f"{run}: holds a run already; --resume continues it, --overwrite replaces it")
+    settings = asdict(make_settings(**given))
+    if known and resume:
+        return resumed(json.loads((run / RUN).read_text(encoding="utf-8")), run, data, given)
+    return {
+        "command": sys.argv,
+        "given": given,
+        "settings": settings,
+        "data": data.fingerprint,
+        "processes": PartialState().num_processes,
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+    }
+
+
+def resumed(record: dict[str, Any], run: Path, data: TrainingData, given: dict[str, Any]) -> dict[str, Any]:
+    """The record of an earlier run, if it is still the same run."""
+    if record["data"] != data.fingerprint:
+        raise ValueError(f"{run}: was begun with other data, expected the same to resume it")
+    given = {**record["given"], **given}
+    settings = asdict(make_settings(**given))
+    before = {**record["settings"], "epochs": settings["epochs"], "processes": record["processes"]}
+    for name, value in {**settings, "processes": PartialState().num_processes}.items():
+        if value != before[name]:
+            raise ValueError(f"{run}: was begun with {name} {before[name]}, cannot be resumed with {value}")
+    return {**record, "given": given, "settings": settings}
+
+
+def begin_run(run: Path, record: dict[str, Any], resume: bool) -> None:
+    """Makes the folder, without what an earlier run or a kill has left there."""
+    if run.is_dir() and not resume:
+        shutil.rmtree(run)
+    run.mkdir(parents=True, exist_ok=True)
+    write_whole(run / RUN, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+    for checkpoint in run.glob("checkpoint-*"):
+        if not is_complete(checkpoint, record["processes"]):
+            shutil.rmtree(checkpoint)
+
+
+def end_run(run: Path) -> dict[str, Any]:
+    """Puts the best checkpoint's model into the run's folder and returns what was measured of it."""
+    last = last_checkpoint(run)
+    assert last is not None, "every epoch ends with a checkpoint"
+    state = trainer_state(last)
+    best = run / f"checkpoint-{state['best_global_step']}"
+    with scratch_folder(run) as scratch:
+        shutil.copytree(best, scratch / "model", ignore=shutil.ignore_patterns(*TRAINER_FILES))
+        # the configuration last: with it the folder is a model
+        for file in sorted((scratch / "model").iterdir(), key=lambda file: file.name == "config.json"):
+            file.replace(run / file.name)
+    entries = [entry for entry in state["log_history"] if entry["step"] == state["best_global_step"]]
+    metrics = {
+        name.removeprefix("eval_"): value
+        for entry in entries
+        for name, value in entry.items()
+        if name.startswith("eval_") and not name.endswith(("_runtime", "_second"))
+    }
+    record = json.loads((run / RUN).read_text(encoding="utf-8"))
+    results = {"epoch": entries[-1]["epoch"], "step": entries[-1]["step"], **metrics}
+    write_whole(run / RUN, json.dumps({**record, "validation": results}, indent=2, ensure_ascii=False) + "\n")
+    return results
+
+
+@contextmanager
+def scratch_folder(run: Path) -> Iterator[Path]:
+    scratch = run / ".new"
+    shutil.rmtree(scratch, ignore_errors=True)  # a kill may have left one
+    scratch.mkdir()
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a file that is never seen half-written."""
+    scratch = path.with_name(f".{path.name}.new")
+    scratch.write_text(text, encoding="utf-8")
+    scratch.replace(path)
+
+
+# Checkpoints
+
+
+def last_checkpoint(run: Path) -> Path | None:
+    """The newest checkpoint of a run, from which incomplete ones have been removed."""
+    return max(run.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]), default=None)
+
+
+def trainer_state(checkpoint: Path) -> dict[str, Any]:
+    return json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
+
+
+def is_finished(checkpoint: Path, epochs: int) -> bool:
+    """Whether training was over with this checkpoint, after all epochs or by early stopping."""
+    state = trainer_state(checkpoint)
+    stopped = state["stateful_callbacks"]["TrainerControl"]["args"]["should_training_stop"]
+    return stopped and state["num_train_epochs"] == epochs
+
+
+def is_complete(checkpoint: Path, processes: int) -> bool:
+    """Whether a checkpoint was written to its end: the Trainer writes its state last, and each file can be cut short.
+
+    Several processes write their random states on their own, so these are counted."""
+    if len(list(checkpoint.glob("rng_state*.pth"))) < processes:
+        return False
+    pickles = [path for pattern in ("*.pt", "*.pth", "*.bin") for path in checkpoint.glob(pattern)]
+    try:
+        trainer_state(checkpoint)
+        for path in checkpoint.glob("*.safetensors"):
+            with safe_open(path, framework="pt"):
+                pass
+    except (OSError, ValueError, SafetensorError):
+        return False
+    return all(map(zipfile.is_zipfile, pickles))
+
+
+@contextmanager
+def full_disks_told(run: Path) -> Iterator[None]:
+    """Turns what torch and safetensors raise when a file cannot be written into an OSError of one line."""
+    try:
+        yield
+    except (OSError, SafetensorError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "StreamWriter" not in str(error) and "write" not in str(error):
+            raise
+        free = shutil.disk_usage(run).free
+        raise OSError(
+            f"{run}: a checkpoint could not be written ({str(error).splitlines()[0]}; {free >> 20} MB are free); "
+            "the one before it is whole: make room, then use --resume"
+        ) from error
