@@ -707,6 +707,8 @@ class SOMModel(SOMPreTrainedModel):
         """Decisions that are not the model's to take: the caller's, or the gold tree's under the static oracle."""
         if depths is not None:
             return batch.pack(depths)
+        if len(batch.position) == 0:  # all padding, as a chunk of a longer input may be
+            return batch.position
         if self.training and labels is not None and self.config.oracle == "static":
             return batch.unjustify(oracle_depths(labels, None, self.config.num_slots))
         return None
@@ -863,6 +865,20 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         super()._prepare_cache_for_generation(generation_config, model_kwargs, *args, **kwargs)
         if generation_config.use_cache is not False and model_kwargs.get("past_key_values") is None:
             model_kwargs["past_key_values"] = SOMCache()
+
+    def prepare_inputs_for_generation(self, input_ids, attention_mask=None, inputs_embeds=None, **kwargs):
+        """Moves padding to the front, where it changes nothing: `generate` goes on from the last column."""
+        inputs = super().prepare_inputs_for_generation(
+            input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
+        )
+        name = "input_ids" if inputs.get("inputs_embeds") is None else "inputs_embeds"
+        tokens, mask = inputs[name], inputs.get("attention_mask")
+        if mask is not None and tokens.shape[1] > 1:
+            mask = mask[:, -tokens.shape[1] :]
+            order = mask.argsort(dim=1, stable=True)  # (B, T)
+            inputs["attention_mask"] = mask.gather(1, order)
+            inputs[name] = tokens[torch.arange(len(order), device=order.device)[:, None], order]
+        return inputs
 
     @can_return_tuple
     def forward(
