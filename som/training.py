@@ -30,6 +30,7 @@ import datasets
 import torch
 import torch.nn.functional as F
 from accelerate import PartialState
+from huggingface_hub.errors import StrictDataclassError
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
@@ -437,11 +438,8 @@ def make_trainer(settings: TrainSettings, args: TrainingArguments, data: Trainin
     # padded on the right, so that the Trainer's count of labels, labels[..., 1:], leaves out every row's BOS
     right = deepcopy(tokenizer)
     right.padding_side = "right"
-    specials = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
-    shared = {one.name for one in fields(settings)} & {one.name for one in fields(SOMConfig)}
-    config = SOMConfig(vocab_size=len(tokenizer), **specials, **{name: getattr(settings, name) for name in shared})
     trainer = Trainer(
-        model=SOMForCausalLM(config),
+        model=SOMForCausalLM(make_config(settings, tokenizer)),
         args=args,
         train_dataset=LengthGrouped(data.train, settings.batch_size, settings.seed),
         eval_dataset=data.validation,
@@ -456,6 +454,19 @@ def make_trainer(settings: TrainSettings, args: TrainingArguments, data: Trainin
     trainer.remove_callback(PrinterCallback)
     torch.manual_seed(settings.seed + args.process_index)  # processes drop and decide differently
     return trainer
+
+
+def make_config(settings: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> SOMConfig:
+    """The configuration of the model, or one line on what is wrong with it."""
+    shared = {one.name for one in fields(settings)} & {one.name for one in fields(SOMConfig)}
+    values: dict[str, Any] = {name: getattr(settings, name) for name in shared}
+    specials = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
+    try:
+        # a model that was trained on one guess of p' is used with one, the others with the mixture over all guesses
+        marginal = settings.next_attachment != "sampled"
+        return SOMConfig(vocab_size=len(tokenizer), marginal=marginal, **specials, **values)
+    except StrictDataclassError as error:
+        raise ValueError(str(error.__cause__)) from None
 
 
 @contextmanager
