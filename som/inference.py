@@ -10,22 +10,28 @@ Without a method, the model's configuration decides between the first two, as it
 
 from __future__ import annotations
 
+import sys
+from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from tokenizers import pre_tokenizers
 from torch import Tensor
 from tqdm.auto import tqdm
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 
 from modeling_som import SOMCache, SOMForCausalLM, SOMState
+from som.vocabularies import encode_words
 
 METHODS = ("greedy", "marginal", "particles")
 SHIPPED = Path(__file__).parent / "checkpoint"
+BATCH_TOKENS = 4096
 CHUNK = 2**24  # logits in memory at once: 64 MB in single precision
 
 
@@ -50,6 +56,72 @@ def load(path: str | Path | None = None) -> tuple[SOMForCausalLM, PreTrainedToke
     return model.eval(), tokenizer
 
 
+# ---------------------------------------------------------------------------------------------- text
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A text as the model reads it, and where each of its words begins there."""
+
+    ids: list[int]  # BOS, the pieces of the words, EOS if wanted
+    words: list[str]
+    offsets: list[tuple[int, int]]  # of the words in the text
+    starts: list[int]  # place of each word's first token in ids
+
+    def of_words(self, tokens: Sequence[int]) -> list[int]:
+        """Of numbers that go with the tokens, those of the words: a word is attached where its first piece is."""
+        return [tokens[start] for start in self.starts if start < len(tokens)]
+
+
+def encode(tokenizer: PreTrainedTokenizerBase, text: str | Sequence[str], eos: bool = True) -> Sentence:
+    """Reads a text, or words that are already separate, as one sentence from BOS to EOS."""
+    if isinstance(text, str):
+        words, offsets = split_words(tokenizer, text)
+        encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        # the last word that begins before the piece ends: a piece may start with the space before its word
+        owners = [bisect(offsets, (max(end - 1, start), sys.maxsize)) - 1 for start, end in encoded["offset_mapping"]]
+        pieces: list[list[int]] = [[] for _ in words]
+        for owner, token in zip(owners, encoded["input_ids"], strict=True):
+            pieces[max(owner, 0)].append(token)
+    else:
+        words, pieces = list(text), encode_words(tokenizer, text)  # type: ignore[arg-type]  # a fast one
+        ends = list(accumulate(len(word) + 1 for word in words))
+        offsets = [(end - 1 - len(word), end - 1) for word, end in zip(words, ends, strict=True)]
+    if not words:
+        raise ValueError("the text is empty, expected at least one word")
+    if missing := [word for word, ids in zip(words, pieces, strict=True) if not (word and ids)]:
+        raise ValueError(f"the vocabulary has nothing for the word {missing[0]!r}")
+    starts = list(accumulate(map(len, pieces), initial=1))[:-1]
+    ids = [tokenizer.bos_token_id, *chain(*pieces), *[tokenizer.eos_token_id] * eos]
+    return Sentence(ids, words, offsets, starts)
+
+
+def split_words(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[list[str], list[tuple[int, int]]]:
+    """The words of a text and their offsets, as its tokenizer splits them before it looks them up."""
+    splitter = tokenizer.backend_tokenizer.pre_tokenizer
+    if isinstance(splitter, pre_tokenizers.Sequence):
+        splitter = splitter[0]
+    if not isinstance(splitter, pre_tokenizers.Split):  # a vocabulary of others: words are what spaces separate
+        splitter = pre_tokenizers.WhitespaceSplit()
+    words = splitter.pre_tokenize_str(text)
+    return [word for word, _ in words], [offset for _, offset in words]
+
+
+def log_likelihood(
+    model: SOMForCausalLM,
+    tokenizer: PreTrainedTokenizerBase,
+    text: str | Sequence[str],
+    method: str | None = None,
+    *,
+    k: int = 32,
+    seed: int = 0,
+    eos: bool = True,
+) -> float:
+    """Log-probability of one sentence in nats, its end counted unless `eos` is false."""
+    (scored,) = score(model, [encode(tokenizer, text, eos).ids], method, k=k, seed=seed)
+    return scored.log_prob
+
+
 # ---------------------------------------------------------------------------------------------- scoring
 
 
@@ -59,6 +131,7 @@ class Scored:
 
     log_probs: list[float]  # nats, one per token after the first
     depths: list[int]  # one per token: decisions taken; of particles, those of the most probable tree drawn
+    choices: list[int] | None = None  # per token after the first, the depth p held most probable; not of particles
     guesses: list[int] | None = None  # per token after the first, the depth p' held most probable; not of particles
 
     @property
@@ -83,7 +156,7 @@ def score(
     *,
     k: int = 32,
     seed: int = 0,
-    batch_tokens: int = 4096,
+    batch_tokens: int = BATCH_TOKENS,
     progress: bool = False,
     depths: Sequence[Sequence[int]] | None = None,
 ) -> Iterator[Scored]:
@@ -157,10 +230,7 @@ def pad(rows: Sequence[Sequence[int]], device: torch.device) -> Tensor:
 def greedy(model: SOMForCausalLM, batch: Padded) -> list[Scored]:
     """Each word after the best guess of p', or after the attachment that is given."""
     out = model.model(batch.ids, batch.mask, depths=batch.depths, marginal=False, use_cache=False)
-    scored = batch.mask[:, 1:]
-    log_probs = torch.zeros(scored.shape, dtype=torch.float64)
-    log_probs[scored.cpu()] = word_log_probs(model, out.last_hidden_state[:, :-1][scored], batch.ids[:, 1:][scored])
-    return collect(log_probs, out, batch)
+    return collect(hidden_log_probs(model, out, batch), out, batch)
 
 
 def marginal(model: SOMForCausalLM, batch: Padded) -> list[Scored]:
@@ -169,9 +239,46 @@ def marginal(model: SOMForCausalLM, batch: Padded) -> list[Scored]:
     return collect((log_prior(out) + branch_log_probs(model, out, batch)).logsumexp(dim=-1), out, batch)
 
 
+class Reading(NamedTuple):
+    """What the model says of the tokens after the first of one sequence, along one tree; logarithms, (T - 1, N)."""
+
+    depths: list[int]
+    posterior: Tensor  # p, which has seen the token
+    prior: Tensor | None  # p', which has not; None without prediction network
+    words: Tensor  # of the token, after each attachment; (T - 1, 1) without prediction network
+
+
+@torch.inference_mode()
+def read(
+    model: SOMForCausalLM, sequences: Sequence[Sequence[int]], depths: Sequence[Sequence[int]] | None = None
+) -> list[Reading]:
+    """Reads sequences along greedy or given decisions."""
+    readings: dict[int, Reading] = {}
+    with evaluating(model):
+        for batch in batches(sequences, depths, BATCH_TOKENS, model.device):
+            joint = model.config.prediction_network
+            out = model.model(batch.ids, batch.mask, depths=batch.depths, marginal=joint, use_cache=False)
+            words = branch_log_probs(model, out, batch) if joint else hidden_log_probs(model, out, batch)[..., None]
+            posterior = out.attach_logits[:, 1:].cpu().double().log_softmax(dim=-1)
+            prior = log_prior(out) if joint else None
+            for row, place in enumerate(batch.places):
+                n = len(sequences[place])
+                tables = (None if table is None else table[row, : n - 1] for table in (posterior, prior, words))
+                readings[place] = Reading(out.depths[row, :n].tolist(), *tables)  # type: ignore[arg-type]
+    return [readings[place] for place in range(len(sequences))]
+
+
 def log_prior(out) -> Tensor:
     """(B, T - 1, N): log p', for each token after the first."""
     return out.next_attach_logits[:, :-1].cpu().double().log_softmax(dim=-1)
+
+
+def hidden_log_probs(model: SOMForCausalLM, out, batch: Padded) -> Tensor:
+    """(B, T - 1): log-probability of each token after the first, after the one guess that was followed."""
+    scored = batch.mask[:, 1:]
+    log_probs = torch.zeros(scored.shape, dtype=torch.float64)
+    log_probs[scored.cpu()] = word_log_probs(model, out.last_hidden_state[:, :-1][scored], batch.ids[:, 1:][scored])
+    return log_probs
 
 
 def branch_log_probs(model: SOMForCausalLM, out, batch: Padded) -> Tensor:
@@ -201,9 +308,10 @@ def word_log_probs(model: SOMForCausalLM, states: Tensor, words: Tensor) -> Tens
 def collect(log_probs: Tensor, out, batch: Padded) -> list[Scored]:
     """Rows without their padding, as plain numbers."""
     lengths, depths = batch.mask.sum(dim=1).tolist(), out.depths.tolist()
+    choices = (out.attach_logits.argmax(dim=-1) + 1).tolist()
     guesses = None if out.next_attach_logits is None else (out.next_attach_logits.argmax(dim=-1) + 1).tolist()
     return [
-        Scored(row[: n - 1], depths[i][:n], guesses and guesses[i][: n - 1])
+        Scored(row[: n - 1], depths[i][:n], choices[i][1:n], guesses and guesses[i][: n - 1])
         for i, (n, row) in enumerate(zip(lengths, log_probs.tolist(), strict=True))
     ]
 

@@ -1,0 +1,129 @@
+"""The trees a SOM reads off a text, and the ways to write them down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nltk import Tree as NltkTree
+from transformers import PreTrainedTokenizerBase
+
+from modeling_som import SOMForCausalLM
+from som.inference import Scored, Sentence, encode, score
+from som.oracle import first_siblings, tree_from_depths
+from som.trees import Bracket, Tree, escape
+
+DRAWABLE = 200  # more words than anyone can look at, fewer than the drawing libraries can recurse into
+
+
+@dataclass(frozen=True)
+class Parse:
+    """One sentence and its binary tree, as the depth of each word.
+
+    >>> parse = Parse(["the", "cat", "sleeps"], [(0, 3), (4, 7), (8, 14)], [1, 2, 2])
+    >>> print(parse.brackets())
+    ((the cat) sleeps)
+    >>> print(parse.evalb())
+    (X (X (X the) (X cat)) (X sleeps))
+    >>> print(parse.conll())
+    # depths = 1 2 2
+    1	the	1	0	0	3
+    2	cat	2	1	4	7
+    3	sleeps	2	1	8	14
+    <BLANKLINE>
+    """
+
+    words: list[str]
+    offsets: list[tuple[int, int]]
+    depths: list[int]
+    log_prob: float | None = None  # of the sentence in nats, EOS included
+
+    @classmethod
+    def of(cls, sentence: Sentence, scored: Scored) -> Parse:
+        return cls(sentence.words, sentence.offsets, sentence.of_words(scored.depths), scored.log_prob)
+
+    @property
+    def tree(self) -> Tree:
+        return tree_from_depths(self.depths, self.words)
+
+    @property
+    def first_siblings(self) -> list[int]:
+        """The word with which each word's left sibling begins, counted from 1; 0 is BOS."""
+        return [sibling + 1 for sibling in first_siblings(self.tree)]
+
+    def to_nltk(self) -> NltkTree:
+        return self.tree.to_nltk()
+
+    def brackets(self) -> str:
+        return str(self.tree)
+
+    def evalb(self) -> str:
+        """The tree on one line with a label at every constituent and word, as EVALB wants it."""
+        labelled = {Bracket.OPEN: "(X", Bracket.CLOSE: ")"}
+        events = (labelled[e] if isinstance(e, Bracket) else f"(X {escape(e)})" for e in self.tree.events())
+        return " ".join(events).replace(" )", ")")
+
+    def draw(self) -> str:
+        """The tree as a picture of characters."""
+        self.check_drawable()
+        return self.tree.draw()
+
+    def svg(self) -> str:
+        """The tree as a picture."""
+        import svgling
+
+        self.check_drawable()
+        return svgling.draw_tree(self.to_nltk()).get_svg().tostring()
+
+    def check_drawable(self) -> None:
+        if len(self.words) > DRAWABLE:
+            limit = f"{len(self.words)} words are too many to draw, {DRAWABLE} the most"
+            raise ValueError(f"{limit}: brackets, conll and json have no limit")
+
+    def conll(self) -> str:
+        """One line a word: number, word, depth, first sibling (0 is BOS), offsets; then an empty line."""
+        columns = zip(self.words, self.depths, self.first_siblings, self.offsets, strict=True)
+        rows = [
+            "\t".join(map(str, (number, word, depth, sibling, *offset)))
+            for number, (word, depth, sibling, offset) in enumerate(columns, start=1)
+        ]
+        return "\n".join([f"# depths = {' '.join(map(str, self.depths))}", *rows, ""])
+
+    def to_dict(self) -> dict:
+        return {
+            "words": self.words,
+            "offsets": self.offsets,
+            "depths": self.depths,
+            "first_siblings": self.first_siblings,
+            "brackets": self.brackets(),
+            "log_prob": self.log_prob,
+        }
+
+
+def parse(
+    model: SOMForCausalLM,
+    tokenizer: PreTrainedTokenizerBase,
+    text: str | Sequence[str],
+    method: str | None = None,
+    *,
+    k: int = 32,
+    seed: int = 0,
+) -> NltkTree:
+    """The binary tree of one sentence, a text or a list of words, for nltk and svgling."""
+    return parse_all(model, tokenizer, [text], method, k=k, seed=seed)[0].to_nltk()
+
+
+def parse_all(
+    model: SOMForCausalLM,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str | Sequence[str]],
+    method: str | None = None,
+    *,
+    k: int = 32,
+    seed: int = 0,
+    progress: bool = False,
+) -> list[Parse]:
+    """The trees of many sentences, read in batches: greedy, or the most probable of `k` drawn with `particles`."""
+    sentences = [encode(tokenizer, text) for text in texts]
+    scored = score(model, [sentence.ids for sentence in sentences], method, k=k, seed=seed, progress=progress)
+    return list(map(Parse.of, sentences, scored))
