@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -26,7 +27,9 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one sub-command and return the exit code."""
+    argv = sys.argv[1:] if argv is None else argv
     args = build_parser().parse_args(argv)
+    args.line = shlex.join(["som", *argv])  # goes with results
     try:
         args.command(args)
         sys.stdout.flush()
@@ -50,6 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     add_prepare(commands)
     add_train(commands)
+    add_evaluate(commands)
     return parser
 
 
@@ -242,18 +246,66 @@ def trainer_argument(text: str) -> tuple[str, Any]:
 def train_command(args: argparse.Namespace) -> None:
     from transformers.utils import logging
 
-    from som.training import train
+    from som.training import SETTINGS, train
 
     progress_bars_only_in_terminals()
     logging.disable_progress_bar()  # it would cut into the bar of the training
     logging.set_verbosity_error()  # the Trainer takes tied weights, which are saved once, for missing ones
-    given = {name: value for name, value in vars(args).items() if name not in ("command", "name", "data", "out")}
+    given = {name: value for name, value in vars(args).items() if name in SETTINGS}
     if "trainer" in given:
         given["trainer"] = dict(given["trainer"])
     try:
-        metrics = train(args.data, args.out, **given)
+        metrics = train(args.data, args.out, resume=args.resume, overwrite=args.overwrite, **given)
     except KeyboardInterrupt:
         print(f"som train: continue with: som train {args.data} --out {args.out} --resume", file=sys.stderr)
         raise
     if metrics:
         print(f"{args.out}: the model of epoch {metrics['epoch']:g}, validation perplexity {metrics['ppl']:.2f}")
+
+
+# som evaluate
+
+
+def add_evaluate(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "evaluate",
+        evaluate_command,
+        "measure a model: perplexity, parsers and brackets on treebanks",
+        "  som evaluate runs/en --treebank en-test.conllu --gold\n"
+        "  som evaluate runs/en --treebank en-test.conllu --method marginal --json results.json",
+    )
+    parser.add_argument("checkpoint", nargs="?", help="a folder or a model on the Hub (default: the shipped one)")
+    parser.add_argument("--treebank", nargs="+", metavar="F", help="CoNLL-U or bracketed trees, plain or .gz")
+    parser.add_argument("--gold", action="store_true", help="on treebanks, also with the gold trees given")
+    parser.add_argument("--method", help="greedy (default), marginal or particles")
+    parser.add_argument("--particles", dest="k", type=positive, default=32, metavar="K", help="(default: 32)")
+    parser.add_argument("--seed", type=int, default=0, help="of the particles (default: 0)")
+    parser.add_argument("--json", metavar="FILE", help="also write the report to FILE, or print only it for -")
+
+
+def evaluate_command(args: argparse.Namespace) -> None:
+    from rich.console import Console
+
+    from som.evaluation import evaluate
+    from som.inference import check_method, load
+    from som.treebanks import read_treebank, treebank_files
+
+    if not args.treebank:
+        raise ValueError("expected something to measure on: --treebank")
+    if args.json and not Path(args.json).parent.is_dir():
+        raise ValueError(f"{args.json}: expected a file in a folder that exists")
+    console = Console(quiet=args.json == "-")
+    options = {"method": args.method, "k": args.k, "seed": args.seed, "progress": sys.stderr.isatty()}
+    examples = list(read_treebank(args.treebank))
+    name = " + ".join(file.name.partition(".")[0] for file in treebank_files(args.treebank))
+    model, tokenizer = load(args.checkpoint)
+    check_method(model, args.method, args.gold)
+    reports: dict[str, Any] = {}
+    for section, gold in {"treebank": False, "treebank_gold": True}.items():
+        if args.gold or not gold:
+            report = reports[section] = evaluate(model, tokenizer, examples, gold=gold, name=name, **options)
+            console.print(report)
+    if args.json:
+        sections = {section: report.to_json() for section, report in reports.items()}
+        print_json({"command": args.line, **sections}, args.json)

@@ -1,0 +1,202 @@
+"""How good a model is on a treebank: perplexity, the accuracy of its two parsers, brackets; by length of sentence.
+
+Conventions:
+- perplexity is of each sentence on its own, with EOS counted (`ppl`) and without; per token, and per word;
+- accuracy of p and p' is against the label of the *dynamic* oracle at the states that the model itself reached, for
+  every token after BOS, EOS included; also where the model was trained with another oracle;
+- UF1 is of the words' tree, without BOS and EOS, against the treebank's trees binarised and against them as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import chain, islice
+from typing import Any
+
+from rich.table import Table
+from transformers import PreTrainedTokenizerFast
+
+from modeling_som import SOMForCausalLM
+from som.data import token_siblings
+from som.inference import Scored, check_method, score
+from som.metrics import Accuracy, Brackets, Perplexity
+from som.oracle import first_siblings, gold_depths, oracle_labels, tree_from_depths
+from som.treebanks import Example
+from som.trees import binarise
+from som.vocabularies import encode_sentences
+
+LENGTHS = {"1–10": 10, "11–20": 20, "21–30": 30, "31–40": 40, "over 40": float("inf")}  # words at most
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What is counted on some sentences: counts add, and `measures` takes the ratios last."""
+
+    sentences: int = 0
+    with_eos: Perplexity = Perplexity()
+    without_eos: Perplexity = Perplexity()
+    words_with_eos: Perplexity = Perplexity()
+    words_without_eos: Perplexity = Perplexity()
+    p: Accuracy = Accuracy()
+    p_next: Accuracy = Accuracy()
+    binarised: Brackets = Brackets()
+    nary: Brackets = Brackets()
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+
+    def measures(self) -> dict[str, float | None]:
+        """The figures by name; None where nothing was counted."""
+        return {
+            "ppl": self.with_eos.value,
+            "ppl_without_eos": self.without_eos.value,
+            "ppl_per_word": self.words_with_eos.value,
+            "ppl_per_word_without_eos": self.words_without_eos.value,
+            "p_acc": self.p.value,
+            "p_next_acc": self.p_next.value,
+            "uf1_binarised": self.binarised.f1,
+            "uf1_nary": self.nary.f1,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        return {"measures": self.measures(), "counts": asdict(self)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Counts:
+        empty, counts = cls(), {}
+        for name, value in data["counts"].items():
+            counts[name] = type(getattr(empty, name))(**value) if isinstance(value, dict) else value
+        return cls(**counts)
+
+
+SECTIONS = ("treebank", "treebank_gold", "syntaxgym", "blimp")  # of an evaluation file
+LABELS = {
+    "ppl": "ppl, EOS counted",
+    "ppl_without_eos": "ppl, EOS not counted",
+    "ppl_per_word": "ppl per word, EOS counted",
+    "ppl_per_word_without_eos": "ppl per word, EOS not counted",
+    "p_acc": "p acc",
+    "p_next_acc": "p' acc",
+    "uf1_binarised": "UF1 against binarised trees",
+    "uf1_nary": "UF1 against n-ary trees",
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """Counts by length of sentence, and how they came about."""
+
+    name: str  # of the treebank
+    method: str
+    gold: bool  # the trees were given
+    by_length: dict[str, Counts]
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}, {self.method}{', gold trees given' * self.gold}"
+
+    @property
+    def total(self) -> Counts:
+        return sum(self.by_length.values(), Counts())
+
+    def __add__(self, other: Report) -> Report:
+        if (self.method, self.gold) != (other.method, other.gold):
+            raise ValueError("reports of different methods do not add")
+        lengths = {length: self.by_length[length] + other.by_length[length] for length in LENGTHS}
+        return Report(" + ".join(dict.fromkeys([self.name, other.name])), self.method, self.gold, lengths)
+
+    def to_json(self) -> dict[str, Any]:
+        """Measures and the counts behind them, of all sentences and by length."""
+        lengths = {length: counts.to_json() for length, counts in self.by_length.items()}
+        about = {"title": self.title, "name": self.name, "method": self.method, "gold": self.gold}
+        return {**about, **self.total.to_json(), "by_length": lengths}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Report:
+        lengths = {length: Counts.from_json(counts) for length, counts in data["by_length"].items()}
+        return cls(data["name"], data["method"], data["gold"], lengths)
+
+    def __rich__(self) -> Table:
+        columns = {"all": self.total, **self.by_length}
+        columns = {name: counts for name, counts in columns.items() if counts.sentences}
+        table = Table("", *columns, title=self.title)
+        for column in table.columns[1:]:
+            column.justify = "right"
+        table.add_row("sentences", *(f"{counts.sentences:,}" for counts in columns.values()))
+        pieces = self.total.with_eos != self.total.words_with_eos  # else per token and per word are the same
+        for name, label in LABELS.items():
+            if pieces or "per_word" not in name:
+                table.add_row(label, *(cell(name, counts.measures()[name]) for counts in columns.values()))
+        return table
+
+
+def cell(name: str, value: float | None) -> str:
+    """A figure as the table shows it: perplexities as they are, shares in per cent."""
+    if value is None:
+        return "–"
+    return f"{value:,.2f}" if name.startswith("ppl") else f"{100 * value:.2f}"
+
+
+def evaluate(
+    model: SOMForCausalLM,
+    tokenizer: PreTrainedTokenizerFast,
+    examples: Iterable[Example],
+    method: str | None = None,
+    gold: bool = False,
+    name: str = "treebank",
+    **options: Any,
+) -> Report:
+    """Measure a model on the sentences and trees of a treebank; `gold` gives it the trees, the upper bound.
+
+    Options are those of `som.inference.score`.
+    """
+    examples = list(examples)
+    method = check_method(model, method, gold)
+    sentences = encode_sentences(tokenizer, [example.words for example in examples])
+    siblings = [
+        token_siblings(first_siblings(example.tree), [len(word) for word in pieces])
+        for example, pieces in zip(examples, sentences, strict=True)
+    ]
+    slots = model.config.num_slots
+    depths = [gold_depths(row, slots) for row in siblings] if gold else None
+    ids = [[tokenizer.bos_token_id, *chain.from_iterable(pieces), tokenizer.eos_token_id] for pieces in sentences]
+    by_length = dict.fromkeys(LENGTHS, Counts())
+    rows = zip(examples, sentences, siblings, score(model, ids, method, depths=depths, **options), strict=True)
+    for example, pieces, row, scored in rows:
+        by_length[length_class(len(example.words))] += count(example, [*map(len, pieces)], row, scored, slots)
+    return Report(name, method, gold, by_length)
+
+
+def length_class(words: int) -> str:
+    return next(name for name, longest in LENGTHS.items() if words <= longest)
+
+
+def count(example: Example, pieces: Sequence[int], siblings: Sequence[int], scored: Scored, num_slots: int) -> Counts:
+    """The counts of one sentence, whose words have so many pieces."""
+    labels = oracle_labels("dynamic", siblings, scored.depths, num_slots)[1:]
+    tree = tree_from_depths(word_depths(scored.depths[1:-1], pieces), example.words)
+    nats, eos, words = -scored.log_prob, -scored.log_probs[-1], len(pieces)
+    return Counts(
+        sentences=1,
+        with_eos=Perplexity(nats, sum(pieces) + 1),
+        without_eos=Perplexity(nats - eos, sum(pieces)),
+        words_with_eos=Perplexity(nats, words + 1),
+        words_without_eos=Perplexity(nats - eos, words),
+        p=Accuracy.of(scored.choices or [], labels),
+        p_next=Accuracy.of(scored.guesses or [], labels),
+        binarised=Brackets.of(binarise(example.tree), tree),
+        nary=Brackets.of(example.tree, tree),
+    )
+
+
+def word_depths(depths: Sequence[int], pieces: Sequence[int]) -> list[int]:
+    """The depths of words from those of their pieces: a word sits where the highest of its pieces does.
+
+    Later words were attached in view of that piece. In a gold tree it is the first one.
+
+    >>> word_depths([1, 2, 3, 3, 2], pieces=[1, 3, 1])
+    [1, 2, 2]
+    """
+    rest = iter(depths)
+    return [min(islice(rest, count)) for count in pieces]
