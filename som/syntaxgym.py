@@ -1,0 +1,403 @@
+"""SyntaxGym: test suites, their prediction formulas, and accuracy per item, suite and circuit.
+
+An item of a suite is a sentence in several conditions, cut into numbered regions. Predictions compare surprisals of
+regions, summed over their tokens; an empty region has none. Two readings of "the item is passed" are kept apart:
+`all` its predictions hold, or the `first` one does. The published scores are of the second kind (two suites have more
+than one prediction, and one of those asks for equal surprisals), so compare with them by the second.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+# what a suite's name begins with, and its circuit
+CIRCUITS = {
+    "npi": "Licensing",
+    "reflexive": "Licensing",
+    "fgd": "Long-Distance Dependencies",
+    "cleft": "Long-Distance Dependencies",
+    "number": "Agreement",
+    "npz": "Garden-Path Effects",
+    "mvrr": "Garden-Path Effects",
+    "subordination": "Gross Syntactic State",
+    "center": "Center Embedding",
+}
+UNPUBLISHED = ("fgd-embed3", "fgd-embed4", "nn-nv-rpl")  # the authors leave these out: 31 suites of 34
+EQUAL_ABSOLUTE, EQUAL_RELATIVE = 1e-3, 1e-5  # surprisals that a formula calls equal differ by no more, as upstream
+
+Key = tuple[str, int, str]  # suite, item, condition
+Regions = Mapping[int, float]  # surprisal by region number
+Name = tuple[int, str]  # region number and condition, as formulas name them
+
+
+# ---------------------------------------------------------------------------------------------- formulas
+
+TOKEN = re.compile(r"\s*(?:\(\s*(\d+)\s*;\s*%([^%]+)%\s*\)|(\d+(?:\.\d+)?)|([-+<>=&()\[\]]))")
+NUMERIC, LOGICAL = "a number", "a comparison"
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A prediction: a comparison of surprisals, or several joined by &.
+
+    >>> formula = Formula.parse("[(5;%amb%) - (5;%unamb%)] > 0 & (4;%amb%) < 2.5")
+    >>> sorted(formula.names), formula.holds({(5, "amb"): 3, (5, "unamb"): 2, (4, "amb"): 1})
+    ([(4, 'amb'), (5, 'amb'), (5, 'unamb')], True)
+    """
+
+    text: str
+    names: frozenset[Name]
+    holds: Callable[[Mapping[Name, float]], bool] = field(compare=False, repr=False)
+
+    @classmethod
+    def parse(cls, text: str) -> Formula:
+        """Read a formula; an error says where it goes wrong."""
+        parser = FormulaParser(text)
+        kind, evaluate = parser.conjunction()
+        if parser.position < len(text.rstrip()):
+            raise parser.error("the end")
+        parser.check(kind, LOGICAL)
+        return cls(text, frozenset(parser.names), evaluate)
+
+
+Value = Callable[[Mapping[Name, float]], Any]
+
+
+class FormulaParser:
+    """A recursive parser: conjunction → comparison → sum → atom; each gives its kind and how to evaluate it."""
+
+    def __init__(self, text: str):
+        self.text, self.position, self.names = text, 0, set[Name]()
+
+    def error(self, expected: str) -> ValueError:
+        return ValueError(f"expected {expected} at character {self.position + 1} of the formula {self.text!r}")
+
+    def check(self, kind: str, wanted: str) -> None:
+        if kind != wanted:
+            raise ValueError(f"expected {wanted}, got {kind}, in the formula {self.text!r}")
+
+    def accept(self, symbols: str) -> str:
+        """The next symbol if it is one of these, which is then behind us; otherwise nothing."""
+        token = TOKEN.match(self.text, self.position)
+        if not token or not token[4] or token[4] not in symbols:
+            return ""
+        self.position = token.end()
+        return token[4]
+
+    def conjunction(self) -> tuple[str, Value]:
+        kind, left = self.comparison()
+        while self.accept("&"):
+            other, right = self.comparison()
+            self.check(kind, LOGICAL)
+            self.check(other, LOGICAL)
+            left = both(left, right)
+        return kind, left
+
+    def comparison(self) -> tuple[str, Value]:
+        kind, left = self.sum()
+        operator = self.accept("<>=")
+        if not operator:
+            return kind, left
+        other, right = self.sum()
+        self.check(kind, NUMERIC)
+        self.check(other, NUMERIC)
+        return LOGICAL, compare(operator, left, right)
+
+    def sum(self) -> tuple[str, Value]:
+        kind, left = self.atom()
+        while operator := self.accept("+-"):
+            other, right = self.atom()
+            self.check(kind, NUMERIC)
+            self.check(other, NUMERIC)
+            left = add(left, right, 1 if operator == "+" else -1)
+        return kind, left
+
+    def atom(self) -> tuple[str, Value]:
+        if opening := self.accept("[("):
+            inner = self.conjunction()
+            if not self.accept("]" if opening == "[" else ")"):
+                raise self.error("a closing bracket")
+            return inner
+        token = TOKEN.match(self.text, self.position)
+        if not token or token[4]:
+            raise self.error("a region such as (5;%condition%), a number or an opening bracket")
+        self.position = token.end()
+        if token[3]:
+            return NUMERIC, constant(float(token[3]))
+        name = (int(token[1]), token[2].strip())
+        self.names.add(name)
+        return NUMERIC, lambda surprisals: surprisals[name]
+
+
+def constant(number: float) -> Value:
+    return lambda surprisals: number
+
+
+def both(left: Value, right: Value) -> Value:
+    return lambda surprisals: left(surprisals) and right(surprisals)
+
+
+def add(left: Value, right: Value, sign: int) -> Value:
+    return lambda surprisals: left(surprisals) + sign * right(surprisals)
+
+
+def compare(operator: str, left: Value, right: Value) -> Value:
+    if operator == "<":
+        return lambda surprisals: left(surprisals) < right(surprisals)
+    if operator == ">":
+        return lambda surprisals: left(surprisals) > right(surprisals)
+    return lambda surprisals: equal(left(surprisals), right(surprisals))
+
+
+def equal(left: float, right: float) -> bool:
+    return abs(left - right) <= EQUAL_ABSOLUTE + EQUAL_RELATIVE * abs(right)
+
+
+# ---------------------------------------------------------------------------------------------- suites
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """An item in one condition: its text, and where in it each region is (an empty one: nowhere, start = end)."""
+
+    key: Key
+    text: str
+    spans: dict[int, tuple[int, int]]
+
+    @classmethod
+    def join(cls, key: Key, contents: Mapping[int, str]) -> Sentence:
+        """Join the regions by single spaces.
+
+        >>> sentence = Sentence.join(("npz", 1, "no-comma"), {1: "As he", 2: " shot", 3: "", 4: "the  woman"})
+        >>> sentence.text, sentence.spans
+        ('As he shot the woman', {1: (0, 5), 2: (6, 10), 3: (10, 10), 4: (11, 20)})
+        """
+        text, spans = "", {}
+        for number, content in contents.items():
+            words = " ".join(content.split())
+            start = len(text) + bool(text and words)
+            text = f"{text} {words}".strip()
+            spans[number] = (start, len(text))
+        return cls(key, text, spans)
+
+    def region(self, number: int) -> str:
+        """The text of a region."""
+        start, end = self.spans[number]
+        return self.text[start:end]
+
+    def regions(self, offsets: Iterable[tuple[int, int]], surprisals: Iterable[float]) -> dict[int, float]:
+        """Sum surprisals of tokens over the regions; a token belongs where its last character is.
+
+        Tokens without characters, such as BOS, belong nowhere.
+        """
+        sums = dict.fromkeys(self.spans, 0.0)
+        for (start, end), surprisal in zip(offsets, surprisals, strict=True):
+            if start < end:
+                number = next((number for number, span in self.spans.items() if span[0] < end <= span[1]), None)
+                if number is None:
+                    raise ValueError(f"{where(self.key)}: no region has characters {start}…{end} of {self.text!r}")
+                sums[number] += surprisal
+        return sums
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A suite's predictions, and its items as sentences by condition."""
+
+    name: str
+    predictions: tuple[Formula, ...]
+    items: dict[int, dict[str, Sentence]]
+
+    @property
+    def circuit(self) -> str | None:
+        return CIRCUITS.get(re.split(r"[-_0-9]", self.name)[0])
+
+    def sentences(self) -> Iterator[Sentence]:
+        """Every sentence, item by item."""
+        for conditions in self.items.values():
+            yield from conditions.values()
+
+    def critical(self, item: int) -> Iterator[str]:
+        """The texts of an item's regions that predictions look at."""
+        for number, condition in sorted(frozenset().union(*(formula.names for formula in self.predictions))):
+            yield self.items[item][condition].region(number)
+
+    def items_with_unknown_words(self, is_known: Callable[[str], bool]) -> list[int]:
+        """The items that have, in a critical region, a word outside the vocabulary."""
+        return [
+            item
+            for item in self.items
+            if not all(is_known(word) for text in self.critical(item) for word in text.split())
+        ]
+
+
+def where(key: Key) -> str:
+    return f"suite {key[0]}, item {key[1]}, condition {key[2]}"
+
+
+def load_suites(folder: str | Path) -> list[Suite]:
+    """Every suite (.json) of a folder, in the order of their names."""
+    paths = sorted(Path(folder).glob("*.json"))
+    if not paths:
+        raise ValueError(f"{folder}: expected SyntaxGym suites, files that end in .json, found none")
+    return [load_suite(path) for path in paths]
+
+
+def load_suite(path: Path) -> Suite:
+    """One suite; anything malformed is a ValueError that says where."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return read_suite(data)
+    except (ValueError, OSError) as error:  # text that is not UTF-8 or not JSON is a ValueError as well
+        raise ValueError(f"{path}: {error}") from error
+    except RecursionError as error:
+        raise ValueError(f"{path}: brackets are nested too deeply") from error
+
+
+def read_suite(data: Any) -> Suite:
+    """A suite from its JSON."""
+    meta = part(data, "meta", dict, "the suite")
+    name, metric = part(meta, "name", str, "meta"), meta.get("metric", "sum")
+    if metric != "sum":
+        raise ValueError(f"expected surprisals to be aggregated by sum, got {metric!r}")
+    formulas = [read_prediction(entry, number) for number, entry in enumerate(parts(data, "predictions"), 1)]
+    items: dict[int, dict[str, Sentence]] = {}
+    for entry in parts(data, "items"):
+        item = part(entry, "item_number", int, "an item")
+        if item in items:
+            raise ValueError(f"item {item} occurs twice")
+        items[item] = read_item(entry, name, item)
+        check_names(formulas, items[item], item)
+    return Suite(name, tuple(formulas), items)
+
+
+def read_prediction(entry: Any, number: int) -> Formula:
+    if part(entry, "type", str, f"prediction {number}") != "formula":
+        raise ValueError(f"prediction {number}: expected the type formula, got {entry['type']!r}")
+    try:
+        return Formula.parse(part(entry, "formula", str, f"prediction {number}"))
+    except ValueError as error:
+        raise ValueError(f"prediction {number}: {error}") from error
+
+
+def read_item(entry: Any, suite: str, item: int) -> dict[str, Sentence]:
+    """The sentences of an item by condition."""
+    sentences: dict[str, Sentence] = {}
+    for condition in parts(entry, "conditions", f"item {item}"):
+        name = part(condition, "condition_name", str, f"item {item}")
+        key = (suite, item, name)
+        regions = parts(condition, "regions", where(key))
+        contents = {part(r, "region_number", int, where(key)): part(r, "content", str, where(key)) for r in regions}
+        if name in sentences or len(contents) < len(regions):
+            raise ValueError(f"{where(key)}: a condition or a region occurs twice")
+        sentences[name] = Sentence.join(key, contents)
+    return sentences
+
+
+def check_names(formulas: Sequence[Formula], sentences: Mapping[str, Sentence], item: int) -> None:
+    """Refuse predictions about regions that an item does not have."""
+    for index, formula in enumerate(formulas, 1):
+        for number, condition in sorted(formula.names):
+            if condition not in sentences or number not in sentences[condition].spans:
+                missing = f"region {number} of condition {condition}"
+                raise ValueError(f"prediction {index} is about {missing}, which item {item} does not have")
+
+
+def part(data: Any, name: str, kind: type, place: str) -> Any:
+    """A field of a JSON object, of the right type."""
+    value = data.get(name) if isinstance(data, dict) else None
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ValueError(f"{place}: expected {name!r}, {KIND_NAMES[kind]}, got {str(value)[:40]!r}")
+    return value
+
+
+def parts(data: Any, name: str, place: str = "the suite") -> list:
+    """A field that is a list with something in it."""
+    values = part(data, name, list, place)
+    if not values:
+        raise ValueError(f"{place}: {name!r} is empty")
+    return values
+
+
+KIND_NAMES = {dict: "an object", list: "a list", str: "a text", int: "a whole number"}
+
+
+# ---------------------------------------------------------------------------------------------- scores
+
+
+@dataclass(frozen=True)
+class SyntaxGymReport:
+    """Which predictions held, by suite and item; and, if they were looked for, the items with unknown words."""
+
+    outcomes: dict[str, dict[int, tuple[bool, ...]]]
+    circuits: dict[str, str | None]
+    unknown: dict[str, list[int]] = field(default_factory=dict)
+
+    def suite_accuracy(self, passed: str = "all") -> dict[str, float]:
+        """The share of items passed, by suite."""
+        rules: dict[str, Callable[[tuple[bool, ...]], bool]] = {"all": all, "first": lambda held: held[0]}
+        rule = rules[passed]
+        return {name: fmean(map(rule, items.values())) for name, items in self.outcomes.items()}
+
+    def circuit_accuracy(self, passed: str = "all") -> dict[str, float]:
+        """The mean over the published suites of each circuit."""
+        suites = {name: score for name, score in self.suite_accuracy(passed).items() if name not in UNPUBLISHED}
+        names = dict.fromkeys(circuit for name in suites if (circuit := self.circuits[name]))
+        return {
+            circuit: fmean(score for name, score in suites.items() if self.circuits[name] == circuit)
+            for circuit in sorted(names)
+        }
+
+    def mean(self, published: bool = True, passed: str = "all") -> float | None:
+        """The mean over suites: those that the authors score (31 of them), or all there are (34)."""
+        scores = [
+            score for name, score in self.suite_accuracy(passed).items() if not (published and name in UNPUBLISHED)
+        ]
+        return fmean(scores) if scores else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain data."""
+        readings = {
+            passed: {
+                "mean_published": self.mean(True, passed),
+                "mean_all": self.mean(False, passed),
+                "circuits": self.circuit_accuracy(passed),
+                "suites": self.suite_accuracy(passed),
+            }
+            for passed in ("all", "first")
+        }
+        return {**readings, "items": self.outcomes, "items_with_unknown_words": self.unknown}
+
+
+def score(
+    suites: Sequence[Suite],
+    surprisals: Mapping[Key, Regions],
+    is_known: Callable[[str], bool] | None = None,
+) -> SyntaxGymReport:
+    """Judge every prediction by the surprisals of regions, which are given by sentence.
+
+    With `is_known`, a predicate for words, the items that have an unknown word in a critical region are listed.
+    """
+    outcomes = {suite.name: {item: judge(suite, item, surprisals) for item in suite.items} for suite in suites}
+    circuits = {suite.name: suite.circuit for suite in suites}
+    unknown = {suite.name: suite.items_with_unknown_words(is_known) for suite in suites} if is_known else {}
+    return SyntaxGymReport(outcomes, circuits, unknown)
+
+
+def judge(suite: Suite, item: int, surprisals: Mapping[Key, Regions]) -> tuple[bool, ...]:
+    """Whether each prediction holds for an item."""
+    values: dict[Name, float] = {}
+    for condition, sentence in suite.items[item].items():
+        if sentence.key not in surprisals:
+            raise ValueError(f"{where(sentence.key)}: there are no surprisals for this sentence")
+        values |= {(number, condition): value for number, value in surprisals[sentence.key].items()}
+    if any(math.isnan(value) for value in values.values()):
+        raise ValueError(f"suite {suite.name}, item {item}: a surprisal is not a number")
+    return tuple(bool(formula.holds(values)) for formula in suite.predictions)
