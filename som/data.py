@@ -82,21 +82,17 @@ def prepare(
         parsed = {split: parse(files[split], split, scratch, skip_bad, num_proc) for split in SPLITS}
         vocabulary = make_tokenizer(tokenizer, parsed["train"]["words"])
         encoded = {split: encode(parsed[split], vocabulary, scratch / f"{split}.arrow", num_proc) for split in SPLITS}
-        summary = {
+        summary: dict[str, Any] = {
             "tokenizer": tokenizer,
             "vocab_size": len(vocabulary),
             "silver": silver,
             "num_slots": num_slots,
             "conversion_version": CONVERSION_VERSION,
-            "splits": {
-                split: {
-                    "files": [str(file).removeprefix(f"{folder}/") for file in files[split]],
-                    **summarise(encoded[split], num_slots),
-                    "skipped": len(parsed[split]) - len(encoded[split]),
-                }
-                for split in SPLITS
-            },
+            "splits": {split: summarise(encoded[split], num_slots) for split in SPLITS},
         }
+        for split, counts in summary["splits"].items():
+            counts["skipped"] = len(parsed[split]) - len(encoded[split])
+            counts["files"] = [str(file).removeprefix(f"{folder}/") for file in files[split]]
         DatasetDict({split: encoded[split].select_columns(list(ENCODED)) for split in SPLITS}).save_to_disk(folder)
         vocabulary.save_pretrained(folder)
         (folder / SUMMARY).write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -315,7 +311,10 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     splits = summary["splits"].values()
     trees = "/".join(dict.fromkeys(split["trees"] for split in splits))
     quality = f"silver {trees} trees by {summary['silver']}" if summary["silver"] else f"{trees} trees"
-    table = Table(title=f"{quality}, vocabulary {summary['tokenizer']} of {summary['vocab_size']:,}")
+    table = Table(
+        title=f"{quality}, vocabulary {summary['tokenizer']} of {summary['vocab_size']:,}",
+        caption="BOS has depth 0, the first word 1; a tree is as deep as its deepest token",
+    )
     table.add_column("")
     for name in summary["splits"]:
         table.add_column(name, justify="right")
@@ -325,10 +324,10 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
         "words": lambda split: f"{split['words']:,}",
         "tokens a word": lambda split: f"{split['tokens'] / split['words']:.2f}",
         "unknown words": lambda split: f"{split['unknown'] / split['words']:.2%}",
-        "depth of trees: max": lambda split: f"{split['depth_max']}",
-        "median": lambda split: f"{split['depth_median']:g}",
-        "mean": lambda split: f"{split['depth_mean']:.2f}",
-        "depth of tokens: mean": lambda split: f"{split['token_depth_mean']:.2f}",
+        "tree depth, max": lambda split: f"{split['depth_max']}",
+        "tree depth, median": lambda split: f"{split['depth_median']:g}",
+        "tree depth, mean": lambda split: f"{split['depth_mean']:.2f}",
+        "token depth, mean": lambda split: f"{split['token_depth_mean']:.2f}",
         f"clamped at {summary['num_slots']} slots": lambda split: f"{split['clamped']:,}",
         "lifted arcs (sentences)": lambda split: f"{split['lifted_arcs']:,} ({split['lifted_sentences']:,})",
     }
