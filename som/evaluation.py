@@ -11,20 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
-from itertools import chain, islice
 from typing import Any
 
 from rich.table import Table
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase
 
 from modeling_som import SOMForCausalLM
 from som.data import token_siblings
-from som.inference import Scored, check_method, score
+from som.inference import Scored, Sentence, check_method, encode, score
 from som.metrics import Accuracy, Brackets, Perplexity
 from som.oracle import first_siblings, gold_depths, oracle_labels, tree_from_depths
 from som.treebanks import Example
 from som.trees import binarise
-from som.vocabularies import encode_sentences
 
 LENGTHS = {"1–10": 10, "11–20": 20, "21–30": 30, "31–40": 40, "over 40": float("inf")}  # words at most
 
@@ -71,15 +69,15 @@ class Counts:
 
 
 SECTIONS = ("treebank", "treebank_gold", "syntaxgym", "blimp")  # of an evaluation file
-LABELS = {
-    "ppl": "ppl, EOS counted",
-    "ppl_without_eos": "ppl, EOS not counted",
-    "ppl_per_word": "ppl per word, EOS counted",
-    "ppl_per_word_without_eos": "ppl per word, EOS not counted",
+LABELS = {  # what each measure is called in tables and cards
+    "ppl": "ppl, with EOS",
+    "ppl_without_eos": "ppl, no EOS",
+    "ppl_per_word": "ppl a word",
+    "ppl_per_word_without_eos": "ppl a word, no EOS",
     "p_acc": "p acc",
     "p_next_acc": "p' acc",
-    "uf1_binarised": "UF1 against binarised trees",
-    "uf1_nary": "UF1 against n-ary trees",
+    "uf1_binarised": "UF1, binarised",
+    "uf1_nary": "UF1, n-ary",
 }
 
 
@@ -135,12 +133,14 @@ def cell(name: str, value: float | None) -> str:
     """A figure as the table shows it: perplexities as they are, shares in per cent."""
     if value is None:
         return "–"
-    return f"{value:,.2f}" if name.startswith("ppl") else f"{100 * value:.2f}"
+    if name.startswith("ppl"):
+        return f"{value:,.2f}" if value < 1000 else f"{value:,.0f}"
+    return f"{100 * value:.2f}"
 
 
 def evaluate(
     model: SOMForCausalLM,
-    tokenizer: PreTrainedTokenizerFast,
+    tokenizer: PreTrainedTokenizerBase,
     examples: Iterable[Example],
     method: str | None = None,
     gold: bool = False,
@@ -151,52 +151,43 @@ def evaluate(
 
     Options are those of `som.inference.score`.
     """
-    examples = list(examples)
     method = check_method(model, method, gold)
-    sentences = encode_sentences(tokenizer, [example.words for example in examples])
-    siblings = [
-        token_siblings(first_siblings(example.tree), [len(word) for word in pieces])
-        for example, pieces in zip(examples, sentences, strict=True)
-    ]
-    slots = model.config.num_slots
+    examples, slots = list(examples), model.config.num_slots
+    sentences = [encode(tokenizer, example.words) for example in examples]
+    siblings = [*map(sentence_siblings, examples, sentences)]
     depths = [gold_depths(row, slots) for row in siblings] if gold else None
-    ids = [[tokenizer.bos_token_id, *chain.from_iterable(pieces), tokenizer.eos_token_id] for pieces in sentences]
+    scored = score(model, [sentence.ids for sentence in sentences], method, depths=depths, **options)
     by_length = dict.fromkeys(LENGTHS, Counts())
-    rows = zip(examples, sentences, siblings, score(model, ids, method, depths=depths, **options), strict=True)
-    for example, pieces, row, scored in rows:
-        by_length[length_class(len(example.words))] += count(example, [*map(len, pieces)], row, scored, slots)
+    for example, sentence, row, one in zip(examples, sentences, siblings, scored, strict=True):
+        by_length[length_class(len(example.words))] += count(example, sentence, row, one, slots)
     return Report(name, method, gold, by_length)
+
+
+def sentence_siblings(example: Example, sentence: Sentence) -> list[int]:
+    """First siblings of the tokens from BOS to EOS."""
+    ends = [*sentence.starts[1:], len(sentence.ids) - 1]
+    pieces = [end - start for start, end in zip(sentence.starts, ends, strict=True)]
+    return token_siblings(first_siblings(example.tree), pieces)
 
 
 def length_class(words: int) -> str:
     return next(name for name, longest in LENGTHS.items() if words <= longest)
 
 
-def count(example: Example, pieces: Sequence[int], siblings: Sequence[int], scored: Scored, num_slots: int) -> Counts:
-    """The counts of one sentence, whose words have so many pieces."""
+def count(example: Example, sentence: Sentence, siblings: Sequence[int], scored: Scored, num_slots: int) -> Counts:
+    """The counts of one sentence."""
     labels = oracle_labels("dynamic", siblings, scored.depths, num_slots)[1:]
-    tree = tree_from_depths(word_depths(scored.depths[1:-1], pieces), example.words)
-    nats, eos, words = -scored.log_prob, -scored.log_probs[-1], len(pieces)
+    tree = tree_from_depths(sentence.of_words(scored.depths), example.words)
+    nats, eos = -scored.log_prob, -scored.log_probs[-1]
+    tokens, words = len(labels), len(example.words) + 1  # both with EOS
     return Counts(
         sentences=1,
-        with_eos=Perplexity(nats, sum(pieces) + 1),
-        without_eos=Perplexity(nats - eos, sum(pieces)),
-        words_with_eos=Perplexity(nats, words + 1),
-        words_without_eos=Perplexity(nats - eos, words),
+        with_eos=Perplexity(nats, tokens),
+        without_eos=Perplexity(nats - eos, tokens - 1),
+        words_with_eos=Perplexity(nats, words),
+        words_without_eos=Perplexity(nats - eos, words - 1),
         p=Accuracy.of(scored.choices or [], labels),
         p_next=Accuracy.of(scored.guesses or [], labels),
         binarised=Brackets.of(binarise(example.tree), tree),
         nary=Brackets.of(example.tree, tree),
     )
-
-
-def word_depths(depths: Sequence[int], pieces: Sequence[int]) -> list[int]:
-    """The depths of words from those of their pieces: a word sits where the highest of its pieces does.
-
-    Later words were attached in view of that piece. In a gold tree it is the first one.
-
-    >>> word_depths([1, 2, 3, 3, 2], pieces=[1, 3, 1])
-    [1, 2, 2]
-    """
-    rest = iter(depths)
-    return [min(islice(rest, count)) for count in pieces]
