@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from tokenizers import pre_tokenizers
 from torch import Tensor
 from tqdm.auto import tqdm
-from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerFast
 
 from modeling_som import SOMCache, SOMForCausalLM, SOMState
 from som.vocabularies import encode_words
@@ -38,7 +38,7 @@ CHUNK = 2**24  # logits in memory at once: 64 MB in single precision
 # ---------------------------------------------------------------------------------------------- loading
 
 
-def load(path: str | Path | None = None) -> tuple[SOMForCausalLM, PreTrainedTokenizerBase]:
+def load(path: str | Path | None = None) -> tuple[SOMForCausalLM, PreTrainedTokenizerFast]:
     """A checkpoint's model, ready to score, and its tokenizer; without a path, those that come with the package."""
     if path is None and not SHIPPED.is_dir():
         raise ValueError("no checkpoint comes with this installation: name one of yours")
@@ -47,7 +47,8 @@ def load(path: str | Path | None = None) -> tuple[SOMForCausalLM, PreTrainedToke
         model_type = PreTrainedConfig.get_config_dict(path)[0].get("model_type")
         if model_type != "som":
             raise ValueError(f"{path}: expected a SOM checkpoint, found a model of type {model_type!r}")
-        model, tokenizer = SOMForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)
+        model = SOMForCausalLM.from_pretrained(path)
+        tokenizer: Any = AutoTokenizer.from_pretrained(path)
     except OSError as error:
         raise ValueError(f"{path}: no checkpoint to be had ({str(error).splitlines()[0]})") from error
     if len(tokenizer) > model.config.vocab_size:
@@ -73,7 +74,7 @@ class Sentence:
         return [tokens[start] for start in self.starts if start < len(tokens)]
 
 
-def encode(tokenizer: PreTrainedTokenizerBase, text: str | Sequence[str], eos: bool = True) -> Sentence:
+def encode(tokenizer: PreTrainedTokenizerFast, text: str | Sequence[str], eos: bool = True) -> Sentence:
     """Reads a text, or words that are already separate, as one sentence from BOS to EOS."""
     if isinstance(text, str):
         words, offsets = split_words(tokenizer, text)
@@ -84,9 +85,8 @@ def encode(tokenizer: PreTrainedTokenizerBase, text: str | Sequence[str], eos: b
         for owner, token in zip(owners, encoded["input_ids"], strict=True):
             pieces[max(owner, 0)].append(token)
     else:
-        words, pieces = list(text), encode_words(tokenizer, text)  # type: ignore[arg-type]  # a fast one
-        ends = list(accumulate(len(word) + 1 for word in words))
-        offsets = [(end - 1 - len(word), end - 1) for word, end in zip(words, ends, strict=True)]
+        words, pieces = list(text), encode_words(tokenizer, text)
+        offsets = joined_offsets(words)
     if not words:
         raise ValueError("the text is empty, expected at least one word")
     if missing := [word for word, ids in zip(words, pieces, strict=True) if not (word and ids)]:
@@ -96,7 +96,17 @@ def encode(tokenizer: PreTrainedTokenizerBase, text: str | Sequence[str], eos: b
     return Sentence(ids, words, offsets, starts)
 
 
-def split_words(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[list[str], list[tuple[int, int]]]:
+def joined_offsets(words: Sequence[str]) -> list[tuple[int, int]]:
+    """Offsets of words that single spaces separate.
+
+    >>> joined_offsets(["it", "sleeps"])
+    [(0, 2), (3, 9)]
+    """
+    starts = accumulate((len(word) + 1 for word in words), initial=0)
+    return [(start, start + len(word)) for start, word in zip(starts, words, strict=False)]
+
+
+def split_words(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[list[str], list[tuple[int, int]]]:
     """The words of a text and their offsets, as its tokenizer splits them before it looks them up."""
     splitter = tokenizer.backend_tokenizer.pre_tokenizer
     if isinstance(splitter, pre_tokenizers.Sequence):
@@ -109,7 +119,7 @@ def split_words(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[list[str
 
 def log_likelihood(
     model: SOMForCausalLM,
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: PreTrainedTokenizerFast,
     text: str | Sequence[str],
     method: str | None = None,
     *,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nltk import Tree as NltkTree
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerFast
 
 from modeling_som import SOMForCausalLM
 from som.inference import Scored, Sentence, encode, score
@@ -102,7 +102,7 @@ class Parse:
 
 def parse(
     model: SOMForCausalLM,
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: PreTrainedTokenizerFast,
     text: str | Sequence[str],
     method: str | None = None,
     *,
@@ -115,7 +115,7 @@ def parse(
 
 def parse_all(
     model: SOMForCausalLM,
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: PreTrainedTokenizerFast,
     texts: Sequence[str | Sequence[str]],
     method: str | None = None,
     *,
