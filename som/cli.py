@@ -12,6 +12,7 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -54,6 +55,9 @@ def build_parser() -> argparse.ArgumentParser:
     add_prepare(commands)
     add_train(commands)
     add_evaluate(commands)
+    add_parse(commands)
+    add_generate(commands)
+    add_surprisal(commands)
     return parser
 
 
@@ -73,12 +77,21 @@ def add_command(commands: Any, name: str, run: Command, summary: str, examples: 
 def print_json(report: Any, file: str) -> None:
     """Write a report to a file, whole or not at all, or to standard output for `-`."""
     text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
-    if file == "-":
-        print(text, end="")
+    write_out(text.encode(), None if file == "-" else file)
+
+
+def write_out(content: bytes, file: str | None) -> None:
+    """Write a file, whole or not at all, or to standard output without one."""
+    if file is None:
+        sys.stdout.write(content.decode())
         return
     scratch = Path(f"{file}.new")
-    scratch.write_text(text, encoding="utf-8")
-    scratch.replace(file)
+    try:
+        scratch.write_bytes(content)
+        scratch.replace(file)
+    except OSError as error:
+        scratch.unlink(missing_ok=True)
+        raise ValueError(f"{file}: cannot be written: {error.strerror}") from error
 
 
 def positive(text: str) -> int:
@@ -309,3 +322,202 @@ def evaluate_command(args: argparse.Namespace) -> None:
     if args.json:
         sections = {section: report.to_json() for section, report in reports.items()}
         print_json({"command": args.line, **sections}, args.json)
+
+
+# som parse, generate, surprisal
+
+
+def add_texts(parser: argparse.ArgumentParser, formats: Sequence[str]) -> None:
+    """What the three commands that take text have in common; the first format is the default."""
+    parser.add_argument("texts", nargs="*", metavar="TEXT", help="a sentence each (default: lines of standard input)")
+    parser.add_argument("--file", nargs="+", metavar="F", help="files with a sentence a line, plain or .gz")
+    parser.add_argument("--model", metavar="CHECKPOINT", help="a folder or a model on the Hub (default: the shipped)")
+    parser.add_argument("--format", choices=formats, default=formats[0], help=f"(default: {formats[0]})")
+    parser.add_argument("--out", metavar="FILE", help="where the output goes (default: standard output)")
+    parser.add_argument("--json", metavar="FILE", help="also write the results to FILE, or print only them for -")
+    parser.add_argument("--seed", type=int, default=0, help="of what is drawn (default: 0)")
+
+
+def add_method(parser: argparse.ArgumentParser) -> None:
+    """How sentences are scored."""
+    parser.add_argument("--words", action="store_true", help="the text is in tokens, separated by spaces")
+    parser.add_argument(
+        "--method", choices=["greedy", "marginal", "particles"], help="(default: what the model's configuration says)"
+    )
+    parser.add_argument("--particles", dest="k", type=positive, default=32, metavar="K", help="(default: 32)")
+
+
+def given_texts(args: argparse.Namespace) -> list[str]:
+    """The sentences of the command line, of files, or of standard input."""
+    from som.treebanks import read_text
+
+    if args.texts and args.file:
+        raise ValueError("expected sentences or --file, got both")
+    if args.file:
+        return list(read_text(args.file))
+    if args.texts:
+        return args.texts
+    if sys.stdin.isatty():
+        print("reading sentences from standard input, one a line; Ctrl-D ends", file=sys.stderr)
+    try:
+        return [line.strip() for line in sys.stdin if line.strip()]
+    except UnicodeDecodeError as error:
+        raise ValueError("standard input: expected text in UTF-8, got other bytes") from error
+
+
+def sentences_to_read(args: argparse.Namespace) -> list[Any]:
+    """At least one sentence, as texts or as lists of words."""
+    texts = given_texts(args)
+    if not texts:
+        raise ValueError("there is no text, expected at least one sentence")
+    return [text.split() for text in texts] if args.words else texts
+
+
+def print_results(args: argparse.Namespace, records: list[dict], rendered: Callable[[], str]) -> None:
+    """Results in the format asked for, and as JSON beside it."""
+    if args.json != "-":
+        as_json = json.dumps(records, indent=2, ensure_ascii=False) + "\n"
+        write_out((as_json if args.format == "json" else rendered()).encode(), args.out)
+    if args.json:
+        print_json(records, args.json)
+
+
+def add_parse(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "parse",
+        parse_command,
+        "print the trees of sentences",
+        "  som parse 'the old dog barks at the cat .'\n"
+        "  som parse --file sentences.txt --format evalb --out trees.txt\n"
+        "  som parse --method particles --particles 100 --format svg 'the dog barks .' > tree.svg",
+    )
+    add_texts(parser, ["tree", "brackets", "evalb", "conll", "svg", "json"])
+    add_method(parser)
+
+
+def parse_command(args: argparse.Namespace) -> None:
+    from som.inference import load
+    from som.parsing import parse_all, render
+
+    sentences = sentences_to_read(args)
+    if args.format == "svg" and len(sentences) > 1:
+        raise ValueError(f"an SVG shows one sentence, got {len(sentences)}")
+    model, tokenizer = load(args.model)
+    parses = parse_all(
+        model, tokenizer, sentences, args.method, k=args.k, seed=args.seed, progress=sys.stderr.isatty()
+    )
+    print_results(args, [parse.to_dict() for parse in parses], lambda: render(parses, args.format))
+
+
+def add_generate(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "generate",
+        generate_command,
+        "make up sentences, with their trees",
+        "  som generate\n"
+        "  som generate 'the old dog' -n 3 --top-p 0.9\n"
+        "  som generate --template '((the _) (_ (a _)))' -n 5 --format brackets",
+    )
+    add_texts(parser, ["tree", "text", "brackets", "conll", "json"])
+    parser.add_argument("-n", type=positive, default=1, help="texts to each beginning (default: 1)")
+    parser.add_argument("--max-new-tokens", type=positive, default=60, metavar="N", help="(default: 60)")
+    parser.add_argument("--greedy", action="store_true", help="take the best instead of drawing")
+    parser.add_argument("--temperature", type=above_zero, default=1.0, metavar="T", help="(default: 1)")
+    parser.add_argument("--top-k", type=positive, default=0, metavar="K", help="draw from the K best words")
+    parser.add_argument("--top-p", type=above_zero, default=1.0, metavar="P", help="draw from the best words of mass P")
+    parser.add_argument("--unknown", action="store_true", help="classes of unknown words may be drawn too")
+    parser.add_argument("--max-depth", type=positive, metavar="D", help="the greatest depth of a new word")
+    parser.add_argument("--template", help="the tree of the whole sentence, with _ for each word to be found")
+
+
+def above_zero(text: str) -> float:
+    """The type of flags that are rates."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a number above 0, got {text!r}")
+    return number
+
+
+def generate_command(args: argparse.Namespace) -> None:
+    from som.generation import generate
+    from som.inference import load
+    from som.parsing import render
+
+    prompts = ([] if args.template and not args.file and not args.texts else given_texts(args)) or [""]
+    model, tokenizer = load(args.model)
+    options = {
+        name: getattr(args, name)
+        for name in ("n", "max_new_tokens", "temperature", "top_k", "top_p", "seed", "unknown", "max_depth", "template")
+    }
+    results = [
+        result
+        for prompt in prompts
+        for result in generate(model, tokenizer, prompt, do_sample=not args.greedy, **options)
+    ]
+    records = [{"text": result.text, **result.parse.to_dict(), "log_prob": result.log_prob} for result in results]
+    print_results(args, records, lambda: render([result.parse for result in results], args.format))
+
+
+def add_surprisal(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "surprisal",
+        surprisal_command,
+        "print how surprising each word is, in bits, and what its surprisal is made of",
+        "  som surprisal 'the horse raced past the barn fell .' --plot barn.svg\n"
+        "  som surprisal 'the horse raced past the barn fell .' --attach '3=word 2' --parses 3\n"
+        "  som surprisal --file items.txt --method particles --out items.tsv",
+    )
+    add_texts(parser, ["tsv", "json"])
+    add_method(parser)
+    parser.add_argument("--eos", action="store_true", help="also the end of the sentence")
+    parser.add_argument("--parses", type=positive, default=0, metavar="K", help="also the K best parses at each word")
+    parser.add_argument(
+        "--attach",
+        type=attachment,
+        nargs="+",
+        default=[],
+        metavar="W=D",
+        help="force word W to depth D, or for 'W=word V' to be the sister of what word V begins; words count from 1",
+    )
+    parser.add_argument("--plot", metavar="FILE", help="draw them, as .svg, .png or .pdf")
+
+
+def attachment(text: str) -> tuple[int, int | str]:
+    """The type of `--attach`."""
+    word, _, where = text.partition("=")
+    if not word.isdecimal() or not (where.isdecimal() or where.startswith("word ")):
+        raise argparse.ArgumentTypeError(f"expected WORD=DEPTH or 'WORD=word NUMBER', got {text!r}")
+    return int(word), int(where) if where.isdecimal() else where
+
+
+def surprisal_command(args: argparse.Namespace) -> None:
+    from som.inference import load
+    from som.surprisal import plot, surprisals_all, to_dicts, to_tsv
+
+    sentences = sentences_to_read(args)
+    suffix = Path(args.plot).suffix[1:] if args.plot else ""
+    if args.plot and suffix not in ("svg", "png", "pdf"):
+        raise ValueError(f"{args.plot}: expected a picture that ends in .svg, .png or .pdf")
+    model, tokenizer = load(args.model)
+    results = surprisals_all(
+        model,
+        tokenizer,
+        sentences,
+        args.method,
+        k=args.k,
+        seed=args.seed,
+        eos=args.eos,
+        attach=dict(args.attach),
+        parses=args.parses,
+    )
+    if args.plot:
+        picture = BytesIO()
+        plot(results).savefig(picture, format=suffix)
+        write_out(picture.getvalue(), args.plot)
+    print_results(args, to_dicts(results), lambda: to_tsv(results))

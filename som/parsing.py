@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nltk import Tree as NltkTree
@@ -98,6 +98,19 @@ class Parse:
             "brackets": self.brackets(),
             "log_prob": self.log_prob,
         }
+
+
+def render(parses: Sequence[Parse], form: str) -> str:
+    """Trees as text: `tree` (pictures), `svg`, `conll`, or one a line as `brackets`, `evalb` or plain `text`."""
+    write: dict[str, Callable[[Parse], str]] = {
+        "tree": lambda parse: parse.draw() + "\n",
+        "svg": Parse.svg,
+        "conll": Parse.conll,
+        "brackets": Parse.brackets,
+        "evalb": Parse.evalb,
+        "text": lambda parse: " ".join(parse.words),
+    }
+    return "".join(write[form](parse) + "\n" for parse in parses)
 
 
 def parse(

@@ -277,6 +277,13 @@ def wanted_depth(sentence: Sentence, depths: Sequence[int], number: int, where: 
 # ---------------------------------------------------------------------------------------------- output
 
 
+def to_dicts(sentences: Sequence[Sequence[WordSurprisal]]) -> list[dict]:
+    """One record a sentence, nested, for JSON."""
+    return [
+        {"sentence": number, "words": [asdict(row) for row in rows]} for number, rows in enumerate(sentences, start=1)
+    ]
+
+
 def to_records(sentences: Sequence[Sequence[WordSurprisal]]) -> list[dict]:
     """One flat record a word, sentences numbered from 1; partial parses as one text, with the last word's depth."""
     records = []
