@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 Command = Callable[[argparse.Namespace], None]
+USER_ERRORS = (ValueError, OSError, ImportError)  # raised, with a message for the user, where input comes in
 
 
 class Parser(argparse.ArgumentParser):
@@ -34,18 +35,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         args.command(args)
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        print(f"som {args.name}: interrupted", file=sys.stderr)
-        return 130
     except BrokenPipeError:  # the reader, as in `som … | head`, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except (ValueError, OSError, ImportError) as error:
-        if os.environ.get("SOM_DEBUG"):
+    except (KeyboardInterrupt, Exception) as error:
+        if is_interruption(error):
+            print(f"som {args.name}: interrupted", file=sys.stderr)
+            return 130
+        if not isinstance(error, USER_ERRORS) or os.environ.get("SOM_DEBUG"):
             raise
         print(f"som {args.name}: error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     return 0
+
+
+def is_interruption(error: BaseException | None) -> bool:
+    """Whether an error is Ctrl-C, or what a library with several processes made of it."""
+    return isinstance(error, KeyboardInterrupt) or (error is not None and is_interruption(error.__context__))
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -284,12 +289,18 @@ def add_evaluate(commands: Any) -> None:
         commands,
         "evaluate",
         evaluate_command,
-        "measure a model: perplexity, parsers and brackets on treebanks",
+        "measure a model on treebanks, SyntaxGym's suites or BLiMP's pairs",
         "  som evaluate runs/en --treebank en-test.conllu --gold\n"
-        "  som evaluate runs/en --treebank en-test.conllu --method marginal --json results.json",
+        "  som evaluate runs/en --treebank en-test.conllu --method marginal --json results.json\n"
+        "  som evaluate runs/en --syntaxgym suites --competitors sg_results_summary.csv --chart circuits.svg\n"
+        "  som evaluate runs/en --blimp blimp.jsonl.gz",
     )
     parser.add_argument("checkpoint", nargs="?", help="a folder or a model on the Hub (default: the shipped one)")
     parser.add_argument("--treebank", nargs="+", metavar="F", help="CoNLL-U or bracketed trees, plain or .gz")
+    parser.add_argument("--syntaxgym", metavar="DIR", help="a folder of SyntaxGym suites, *.json")
+    parser.add_argument("--competitors", metavar="F", help="with --syntaxgym: a CSV with model, corpus, suite, accuracy")
+    parser.add_argument("--chart", metavar="F", help="with --syntaxgym: draw accuracy by circuit, as .svg, .png or .pdf")
+    parser.add_argument("--blimp", metavar="F", help="BLiMP's pairs as JSON lines, plain or .gz")
     parser.add_argument("--gold", action="store_true", help="on treebanks, also with the gold trees given")
     parser.add_argument("--method", help="greedy (default), marginal or particles")
     parser.add_argument("--particles", dest="k", type=positive, default=32, metavar="K", help="(default: 32)")
@@ -298,31 +309,20 @@ def add_evaluate(commands: Any) -> None:
 
 
 def evaluate_command(args: argparse.Namespace) -> None:
-    from rich.console import Console
-
     from som.evaluation import evaluate
     from som.inference import check_method, load
+    from som.syntaxgym import load_suites
+    from som.blimp import read_blimp
+    from som.targeted import read_competitors
     from som.treebanks import read_treebank, treebank_files
 
-    if not args.treebank:
-        raise ValueError("expected something to measure on: --treebank")
-    if args.json and not Path(args.json).parent.is_dir():
-        raise ValueError(f"{args.json}: expected a file in a folder that exists")
-    console = Console(quiet=args.json == "-")
-    options = {"method": args.method, "k": args.k, "seed": args.seed, "progress": sys.stderr.isatty()}
-    examples = list(read_treebank(args.treebank))
-    name = " + ".join(file.name.partition(".")[0] for file in treebank_files(args.treebank))
-    model, tokenizer = load(args.checkpoint)
-    check_method(model, args.method, args.gold)
-    reports: dict[str, Any] = {}
-    for section, gold in {"treebank": False, "treebank_gold": True}.items():
-        if args.gold or not gold:
-            report = reports[section] = evaluate(model, tokenizer, examples, gold=gold, name=name, **options)
-            console.print(report)
-    if args.json:
-        sections = {section: report.to_json() for section, report in reports.items()}
-        print_json({"command": args.line, **sections}, args.json)
-
+    if not (args.treebank or args.syntaxgym or args.blimp):
+        raise ValueError("expected something to measure on: --treebank, --syntaxgym or --blimp")
+    if (args.competitors or args.chart) and not args.syntaxgym:
+        raise ValueError("--competitors and --chart go with --syntaxgym")
+    for file in (args.json, args.chart):
+        if file and not Path(file).parent.is_dir():
+            raise ValueError(f"{file}: expected a file in a folder that exists")
 
 # som parse, generate, surprisal
 
@@ -426,7 +426,7 @@ def add_generate(commands: Any) -> None:
     parser.add_argument("--greedy", action="store_true", help="take the best instead of drawing")
     parser.add_argument("--temperature", type=above_zero, default=1.0, metavar="T", help="(default: 1)")
     parser.add_argument("--top-k", type=positive, default=0, metavar="K", help="draw from the K best words")
-    parser.add_argument("--top-p", type=above_zero, default=1.0, metavar="P", help="draw from the best words of mass P")
+    parser.add_argument("--top-p", type=above_zero, default=1.0, metavar="P", help="draw from the best, of mass P")
     parser.add_argument("--unknown", action="store_true", help="classes of unknown words may be drawn too")
     parser.add_argument("--max-depth", type=positive, metavar="D", help="the greatest depth of a new word")
     parser.add_argument("--template", help="the tree of the whole sentence, with _ for each word to be found")
@@ -450,10 +450,8 @@ def generate_command(args: argparse.Namespace) -> None:
 
     prompts = ([] if args.template and not args.file and not args.texts else given_texts(args)) or [""]
     model, tokenizer = load(args.model)
-    options = {
-        name: getattr(args, name)
-        for name in ("n", "max_new_tokens", "temperature", "top_k", "top_p", "seed", "unknown", "max_depth", "template")
-    }
+    sampling = ("n", "max_new_tokens", "temperature", "top_k", "top_p", "seed", "unknown", "max_depth", "template")
+    options = {name: getattr(args, name) for name in sampling}
     results = [
         result
         for prompt in prompts

@@ -188,3 +188,14 @@ def test_mistakes_of_ours_are_not_called_the_users(corpus, monkeypatch):
     monkeypatch.setattr("som.data.prepare", broken)
     with pytest.raises(KeyError):
         cli.main(["prepare", *corpus])
+
+
+def test_an_interruption_is_recognised_behind_the_error_a_library_makes_of_it(corpus, capsys, monkeypatch):
+    def interrupted(*args, **kwargs):
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise TimeoutError("workers are gone")
+
+    monkeypatch.setattr("som.data.prepare", interrupted)
+    assert run(capsys, "prepare", *corpus) == (130, "", "som prepare: interrupted\n")
