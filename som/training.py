@@ -11,8 +11,8 @@ checkpoints hold whole weights.
 from __future__ import annotations
 
 import json
-import math
 import platform
+import shlex
 import shutil
 import sys
 import time
@@ -48,6 +48,7 @@ from transformers import (
 from configuration_som import SOMConfig
 from modeling_som import SOMForCausalLM
 from som.data import IGNORED, SUMMARY, SOMCollator, fingerprint
+from som.metrics import Accuracy, Perplexity
 
 RUN = "training.json"  # also the sign that a folder is a run
 LOG = "log.jsonl"
@@ -92,6 +93,7 @@ class TrainSettings:
     trainer: Mapping[str, Any] = field(default_factory=dict)  # further TrainingArguments
 
 
+SETTINGS = ("preset", "tree", "dsom", *(one.name for one in fields(TrainSettings)))
 SCHEDULES = {"cosine": "cosine", "plateau": "reduce_lr_on_plateau"}
 
 # Sizes, slots and dropout are the paper's; it does not tell its epochs.
@@ -128,12 +130,11 @@ def make_settings(
     base: dict[str, Any] = {**PRESETS[preset], "num_slots": NUM_SLOTS[tree]}
     if dsom:
         base["syntactic_size"] = 50 if preset == "small" else 100
-    known = {one.name for one in fields(TrainSettings)}
     for name in settings:
         if name.startswith("label_smoothing"):
             refuse_label_smoothing()
-        if name not in known:
-            raise ValueError(f"{name} is no setting; there are {', '.join(sorted(known))}")
+        if name not in SETTINGS:
+            raise ValueError(f"{name} is no setting; there are {', '.join(SETTINGS)}")
     made = TrainSettings(**{**base, **settings})
     check_settings(made)
     return made
@@ -283,11 +284,9 @@ class LengthGrouped(torch.utils.data.Dataset):
 
 # Validation
 
-COUNTS = ("nll", "tokens", "nll_of_eos", "sentences", "p_correct", "p_decisions", "p_next_correct", "p_next_decisions")
-
 
 def sentence_counts(outputs: tuple[Tensor, ...], labels: Tensor) -> Tensor:
-    """(B, counts): what is summed over sentences to give perplexity and the parsers' accuracies."""
+    """(B, 4 + 2 a parser): nats and tokens, those of EOS alone, and each parser's correct and all decisions."""
     logits, _, _, depths, best, attach_logits, *next_attach_logits = outputs
     targets = labels[:, 1:].masked_fill(depths[:, :-1] == IGNORED, IGNORED)  # nothing predicts BOS
     nll = torch.zeros(targets.shape, dtype=torch.float64, device=targets.device)
@@ -301,22 +300,15 @@ def sentence_counts(outputs: tuple[Tensor, ...], labels: Tensor) -> Tensor:
     return torch.stack([count.double() for count in counts], dim=1)
 
 
-def validation_metrics(prediction: Any) -> dict[str, float]:
+def validation_metrics(prediction: Any) -> dict[str, float | None]:
     """Perplexity with and without EOS, and the accuracy of p and, where there is one, of p'."""
-    total = dict(zip(COUNTS, prediction.predictions.sum(0).tolist(), strict=False))
-    metrics = {
-        "ppl": perplexity(total["nll"], total["tokens"]),
-        "ppl_without_eos": perplexity(total["nll"] - total["nll_of_eos"], total["tokens"] - total["sentences"]),
-        "p_acc": total["p_correct"] / total["p_decisions"],
+    nll, tokens, eos_nll, sentences, *accuracies = prediction.predictions.sum(0).tolist()
+    pairs = zip(("p_acc", "p_next_acc"), zip(accuracies[::2], accuracies[1::2], strict=True), strict=False)
+    return {
+        "ppl": Perplexity(nll, tokens).value,
+        "ppl_without_eos": Perplexity(nll - eos_nll, tokens - sentences).value,
+        **{name: Accuracy(*pair).value for name, pair in pairs},
     }
-    if "p_next_correct" in total:
-        metrics["p_next_acc"] = total["p_next_correct"] / total["p_next_decisions"]
-    return metrics
-
-
-def perplexity(nll: float, tokens: float) -> float:
-    """Infinite where it is too large to be told, as after a few steps on very little data."""
-    return math.exp(min(nll / max(tokens, 1), 700.0))
 
 
 # What happens on the way
@@ -489,7 +481,7 @@ def open_run(run: Path, data: TrainingData, given: dict[str, Any], resume: bool,
     if known and resume:
         return resumed(json.loads((run / RUN).read_text(encoding="utf-8")), run, data, given)
     return {
-        "command": sys.argv,
+        "command": shlex.join(sys.argv),
         "given": given,
         "settings": settings,
         "data": data.fingerprint,

@@ -1,0 +1,488 @@
+"""Runs: what they write, what they refuse, and that neither kills nor a second process change the outcome."""
+
+import json
+import multiprocessing
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import redirect_stderr
+from pathlib import Path
+
+import pytest
+import torch
+from datasets import load_from_disk
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainerState
+
+from modeling_som import SOMForCausalLM
+from som import training
+from som.cli import main
+from som.data import SOMCollator, prepare
+from som.training import LengthGrouped, TrainSettings, make_settings, sentence_counts, train
+
+WORDS = ("the", "a", "cat", "dog", "bird", "sees", "hears", "likes", "old", "small", "in", "on", "garden", "house")
+TINY = {"hidden_size": 8, "num_slots": 4, "batch_size": 4, "epochs": 2}
+EXACT = {"embedding_dropout": 0.0, "dropout": 0.0, "output_dropout": 0.0, "oracle": "static"}  # nothing is drawn
+
+
+def conllu(sentences: int, rng: random.Random) -> str:
+    """Sentences of 1 to 9 words, where each word but the first hangs on an earlier one."""
+    lines = []
+    for _ in range(sentences):
+        for word in range(1, rng.randint(1, 9) + 1):
+            head = rng.randrange(max(1, word - 3), word) if word > 1 else 0
+            lines.append("\t".join([str(word), rng.choice(WORDS), *"____", str(head), *"___"]))
+        lines.append("")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    folder, rng = tmp_path_factory.mktemp("data"), random.Random(0)
+    for split, sentences in {"train": 24, "validation": 10, "test": 4}.items():
+        (folder / f"{split}.conllu").write_text(conllu(sentences, rng))
+    prepare({split: [folder / f"{split}.conllu"] for split in ("train", "validation", "test")}, folder / "out")
+    return folder / "out"
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def log(run: Path) -> list[dict]:
+    """The log without what depends on the clock."""
+    entries = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    timed = ("_runtime", "_second", "train_loss", "total_flos")
+    return [{name: value for name, value in entry.items() if not name.endswith(timed)} for entry in entries]
+
+
+def steps(run: Path) -> list[int]:
+    return sorted(int(path.name.split("-")[1]) for path in run.glob("checkpoint-*"))
+
+
+# What a run leaves
+
+
+def test_a_run_is_its_best_model_with_code_and_tokenizer_and_says_how_it_was_made(data, tmp_path):
+    run = tmp_path / "run"
+    metrics = train(data, run, **TINY)
+    record = json.loads((run / "training.json").read_text())
+    assert record["validation"] == metrics
+    assert {"command", "given", "settings", "data", "versions", "processes"} <= set(record)
+    best = run / f"checkpoint-{metrics['step']}"
+    torch.testing.assert_close(weights(run), weights(best), atol=0, rtol=0)
+    assert not [path for path in run.iterdir() if path.suffix in (".bin", ".pt", ".pth")]
+    assert {"modeling_som.py", "configuration_som.py", "tokenization_som.py"} <= {path.name for path in run.iterdir()}
+    model = AutoModelForCausalLM.from_pretrained(run, trust_remote_code=True)
+    assert model.config.use_cache and model.config.vocab_size == len(AutoTokenizer.from_pretrained(run))
+
+
+def test_validation_is_that_of_the_sentences_one_by_one(data, tmp_path):
+    metrics = train(data, tmp_path / "run", **TINY)
+    model = SOMForCausalLM.from_pretrained(tmp_path / "run").eval()
+    nll = eos = tokens = right = right_next = 0
+    rows = load_from_disk(data)["validation"]
+    for row in rows:
+        ids, siblings = torch.tensor([row["input_ids"]]), torch.tensor([row["first_sibling"]])
+        with torch.no_grad():
+            out = model(ids, first_sibling=siblings)
+        losses = -out.logits[0, :-1].log_softmax(-1)[range(ids.shape[1] - 1), ids[0, 1:]].double()
+        label = out.oracle_depths[0, 1:] - 1
+        nll, eos, tokens = nll + losses.sum(), eos + losses[-1], tokens + len(losses)
+        right += (out.attach_logits[0, 1:].argmax(-1) == label).sum()
+        right_next += (out.next_attach_logits[0, :-1].argmax(-1) == label).sum()
+    expected = {
+        "ppl": (nll / tokens).exp(),
+        "ppl_without_eos": ((nll - eos) / (tokens - len(rows))).exp(),
+        "p_acc": right / tokens,
+        "p_next_acc": right_next / tokens,
+    }
+    assert {name: metrics[name] for name in expected} == pytest.approx(
+        {name: float(value) for name, value in expected.items()}, rel=1e-5
+    )
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_on_either_side_is_not_counted(data, side):
+    tokenizer = AutoTokenizer.from_pretrained(data)
+    tokenizer.padding_side = side
+    model = SOMForCausalLM(training.make_config(make_settings(**TINY), tokenizer)).eval()
+    rows = list(load_from_disk(data)["validation"])
+
+    def counts(rows):
+        batch = SOMCollator(tokenizer)(rows)
+        with torch.no_grad():
+            out = model(**batch)
+        fields = tuple(value for name, value in out.items() if name not in ("loss", "past_key_values"))
+        return sentence_counts(fields, batch["labels"])
+
+    alone = torch.cat([counts([row]) for row in rows])
+    torch.testing.assert_close(counts(rows), alone, atol=1e-5, rtol=0)
+    assert alone[:, 1].tolist() == [row["length"] - 1 for row in rows]
+
+
+# The order of sentences
+
+
+def test_the_order_is_a_function_of_seed_and_epoch_and_groups_similar_lengths(data):
+    rows = load_from_disk(data)["train"]
+    orders = {}
+    for seed, epoch in ((0, 0), (0, 1), (1, 0)):
+        grouped = LengthGrouped(rows, batch_size=5, seed=seed)
+        grouped.set_epoch(epoch + 3)
+        grouped.set_epoch(epoch)
+        orders[seed, epoch] = grouped.order
+        assert sorted(grouped.order) == list(range(len(rows)))
+        assert grouped.__getitems__([2])[0] == grouped[2]
+        lengths = [rows[index]["length"] for index in grouped.order]
+        batches = [lengths[start : start + 5] for start in range(0, len(lengths), 5)]
+        assert sorted(len(batch) for batch in batches) == [4, 5, 5, 5, 5] and len(batches[-1]) == 4
+        ranges = sorted((min(batch), max(batch)) for batch in batches)
+        assert all(before[1] <= after[0] for before, after in zip(ranges, ranges[1:], strict=False))
+    assert len({tuple(order) for order in orders.values()}) == 3
+
+
+# Kills
+
+
+def half_written_then_killed(path):
+    content = Path(path).read_bytes()
+    Path(path).write_bytes(content[: len(content) // 2])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill_at_step(step):
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    training.ProgressBar.on_step_end = on_step_end
+
+
+def kill_in_optimizer_file(step):
+    save = torch.save
+
+    def half(thing, path, *args, **kwargs):
+        save(thing, path, *args, **kwargs)
+        if str(path).endswith(f"checkpoint-{step}/optimizer.pt"):
+            half_written_then_killed(path)
+
+    torch.save = half
+
+
+def kill_in_weights_file(step):
+    save = SOMForCausalLM.save_pretrained
+
+    def half(self, folder, *args, **kwargs):
+        save(self, folder, *args, **kwargs)
+        if str(folder).endswith(f"checkpoint-{step}"):
+            half_written_then_killed(Path(folder) / "model.safetensors")
+
+    SOMForCausalLM.save_pretrained = half
+
+
+def kill_in_state_file(step):
+    save = TrainerState.save_to_json
+
+    def half(self, path):
+        save(self, path)
+        if self.global_step == step:
+            half_written_then_killed(path)
+
+    TrainerState.save_to_json = half
+
+
+def kill_in_removal(step):
+    """Of an old checkpoint, when the one of this step has been written."""
+    rmtree = shutil.rmtree
+
+    def half(path, *args, **kwargs):
+        if "checkpoint-" in str(path) and list(Path(path).parent.glob(f"checkpoint-{step}/trainer_state.json")):
+            (Path(path) / "model.safetensors").unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        rmtree(path, *args, **kwargs)
+
+    shutil.rmtree = half
+
+
+def kill_in_end(step):
+    """When some files of the final model are in place."""
+    replace = Path.replace
+
+    def some(self, target):
+        if self.name == "model.safetensors":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return replace(self, target)
+
+    Path.replace = some
+
+
+def child(data, run, settings, sabotage, step):
+    torch.set_num_threads(1)
+    if sabotage:
+        sabotage(step)
+    train(data, run, resume=True, **settings)
+
+
+def in_a_process(*args, target=child) -> int:
+    """The exit code of a fresh process with training already imported."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["som.training"])
+    process = context.Process(target=target, args=args)
+    process.start()
+    process.join()
+    return process.exitcode
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(data, tmp_path_factory) -> Path:
+    run = tmp_path_factory.mktemp("runs") / "uninterrupted"
+    assert in_a_process(data, run, SAMPLED, None, 0) == 0
+    return run
+
+
+# 6 steps an epoch; dropout and decisions are drawn
+SAMPLED = {**TINY, "epochs": 3, "dropout": 0.3, "output_dropout": 0.3, "save_steps": 4, "schedule": "plateau"}
+
+
+@pytest.mark.parametrize(
+    "sabotage, step",
+    [
+        (kill_at_step, 1),  # before there is any checkpoint
+        (kill_at_step, 11),  # in the middle of an epoch, after a checkpoint in the middle of an epoch
+        (kill_at_step, 14),  # after a checkpoint at the end of an epoch
+        (kill_in_weights_file, 8),
+        (kill_in_optimizer_file, 12),
+        (kill_in_state_file, 16),
+        (kill_in_removal, 12),
+        (kill_in_end, 18),
+    ],
+)
+def test_a_run_killed_at_any_moment_resumes_to_the_same_weights(data, tmp_path, uninterrupted, sabotage, step):
+    run = tmp_path / "run"
+    assert in_a_process(data, run, SAMPLED, sabotage, step) == -signal.SIGKILL
+    assert not (run / "config.json").exists()
+    assert in_a_process(data, run, {}, None, 0) == 0
+    torch.testing.assert_close(weights(run), weights(uninterrupted), atol=0, rtol=0)
+    last = f"checkpoint-{steps(uninterrupted)[-1]}"
+    torch.testing.assert_close(weights(run / last), weights(uninterrupted / last), atol=0, rtol=0)
+    assert log(run) == log(uninterrupted)
+    assert not [path for path in run.iterdir() if path.name.startswith(".")]
+
+
+def test_a_run_that_stopped_early_and_was_killed_then_trains_no_further(data, tmp_path):
+    settings = {**TINY, "epochs": 9, "learning_rate": 3.0, "early_stopping": 1}
+    assert in_a_process(data, tmp_path / "run", settings, kill_in_end, 0) == -signal.SIGKILL
+    before = steps(tmp_path / "run")
+    assert before[-1] < 9 * 6
+    assert in_a_process(data, tmp_path / "run", {}, None, 0) == 0
+    assert steps(tmp_path / "run") == before and (tmp_path / "run" / "config.json").exists()
+
+
+def test_a_finished_run_can_be_given_more_epochs(data, tmp_path):
+    settings = {**TINY, "schedule": "plateau"}
+    train(data, tmp_path / "long", **settings, seed=3)
+    train(data, tmp_path / "short", **{**settings, "epochs": 1}, seed=3)
+    train(data, tmp_path / "short", resume=True, epochs=2)
+    last = f"checkpoint-{steps(tmp_path / 'long')[-1]}"
+    torch.testing.assert_close(weights(tmp_path / "short" / last), weights(tmp_path / "long" / last), atol=0, rtol=0)
+
+
+# Processes and parts of batches
+
+
+def test_two_processes_train_as_one_does(data, tmp_path):
+    """With nothing drawn at random, where it is exact up to rounding: each process draws for its own sentences."""
+    settings = {**TINY, **EXACT}
+    one = train(data, tmp_path / "one", **settings)
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "-m", "som"]
+    command += ["train", str(data), "--out", str(tmp_path / "two"), *flags]
+    done = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    record = json.loads((tmp_path / "two" / "training.json").read_text())
+    assert record["processes"] == 2
+    torch.testing.assert_close(weights(tmp_path / "two"), weights(tmp_path / "one"), atol=1e-4, rtol=0)
+    names = ("ppl", "ppl_without_eos", "p_acc", "p_next_acc")
+    expected = {name: one[name] for name in names}
+    assert {name: record["validation"][name] for name in names} == pytest.approx(expected, rel=1e-4)
+    losses = [[entry["loss"] for entry in log(tmp_path / run) if "loss" in entry] for run in ("one", "two")]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+def test_accumulated_gradients_train_as_whole_batches_do(data, tmp_path):
+    train(data, tmp_path / "whole", **TINY, **EXACT)
+    train(data, tmp_path / "parts", **TINY, **EXACT, gradient_accumulation=2)
+    torch.testing.assert_close(weights(tmp_path / "parts"), weights(tmp_path / "whole"), atol=1e-4, rtol=0)
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    "preset, sizes, rates",
+    [
+        ("ptb", (400, 100, 15), (0.1, 0.3, 0.5)),
+        ("bllip-xs", (400, 100, 15), (0.1, 0.3, 0.5)),
+        ("bllip-sm", (500, 100, 15), (0.1, 0.2, 0.2)),
+        ("bllip-md", (500, 100, 15), (0.0, 0.1, 0.1)),
+    ],
+)
+def test_presets_are_the_papers(preset, sizes, rates):
+    made = make_settings(preset, dsom=True)
+    assert (made.hidden_size, made.syntactic_size, made.num_slots) == sizes
+    assert (made.embedding_dropout, made.dropout, made.output_dropout) == rates
+    assert make_settings(preset).syntactic_size == 0
+    assert make_settings(preset, tree="constituency").num_slots == 30
+    assert make_settings() == TrainSettings()
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--oracle", "dynamic_paper"],
+        ["--left-branching", "--schedule", "plateau"],
+        ["--no-prediction-network"],
+        ["--next-attachment", "marginal"],
+        ["--next-attachment", "oracle", "--early-stopping", "1"],
+        ["--lm-loss", "0"],
+        ["--syntactic-size", "2"],
+        ["--bf16"],
+        ["--trainer", "weight_decay=0.1", "--trainer", "optim=adamw_torch"],
+    ],
+    ids=" ".join,
+)
+def test_every_ablation_trains(data, tmp_path, flags, capsys):
+    sizes = ["--hidden-size", "8", "--num-slots", "4", "--batch-size", "8", "--epochs", "1"]
+    assert main(["train", str(data), "--out", str(tmp_path / "run"), *sizes, *flags]) == 0
+    assert "validation perplexity" in capsys.readouterr().out
+    record = json.loads((tmp_path / "run" / "training.json").read_text())
+    assert record["given"].keys() > {"hidden_size", "num_slots", "batch_size", "epochs"}
+    assert ("p_next_acc" in record["validation"]) == (flags != ["--no-prediction-network"])
+
+
+def test_a_parser_alone_is_chosen_by_its_accuracy(tmp_path):
+    args = training.training_arguments(make_settings(lm_loss_weight=0), tmp_path, processes=1)
+    assert (args.metric_for_best_model, args.greater_is_better) == ("p_acc", True)
+
+
+# What is refused
+
+
+def error_of(capsys, *argv) -> str:
+    assert main(["train", *map(str, argv)]) == 2
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1 and message.startswith("som train: error: ")
+    return message
+
+
+@pytest.mark.parametrize(
+    "flags, expected",
+    [
+        (["--preset", "large"], "preset must be one of small, ptb, bllip-xs, bllip-sm, bllip-md, got 'large'"),
+        (["--tree", "dag"], "tree must be one of dependency, constituency"),
+        (["--dropout", "1.5"], "dropout must be in [0, 1), got 1.5"),
+        (["--oracle", "delphi"], "oracle must be one of dynamic"),
+        (["--schedule", "linear"], "schedule must be one of cosine, plateau"),
+        (["--learning-rate", "0"], "learning_rate must be above 0"),
+        (["--no-prediction-network", "--next-attachment", "oracle"], "which is off"),
+        (["--batch-size", "3", "--gradient-accumulation", "2"], "must be a multiple of"),
+        (["--trainer", "label_smoothing_factor=0.1"], "label smoothing is not possible"),
+        (["--trainer", "no_such_thing=1"], "no_such_thing"),
+        (["--trainer", "seed=1"], "seed are set by settings of their own"),
+    ],
+)
+def test_wrong_settings_are_refused_before_anything_is_written(data, tmp_path, capsys, flags, expected):
+    assert expected in error_of(capsys, data, "--out", tmp_path / "run", *flags)
+    assert not (tmp_path / "run").exists()
+
+
+def test_label_smoothing_is_refused_in_python_too():
+    with pytest.raises(ValueError, match="label smoothing is not possible"):
+        make_settings(label_smoothing_factor=0.1)
+
+
+def test_folders_that_are_no_data_or_no_run_are_refused(data, tmp_path, capsys):
+    assert "expected a folder made by `som prepare`" in error_of(capsys, tmp_path, "--out", tmp_path / "run")
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "dear.txt").write_text("dear")
+    for flag in ("--overwrite", "--resume"):
+        message = error_of(capsys, data, "--out", tmp_path / "letters", flag)
+        assert "expected a new or empty folder, this one holds something else" in message
+    assert (tmp_path / "letters" / "dear.txt").read_text() == "dear"
+    assert "this is a file" in error_of(capsys, data, "--out", tmp_path / "letters" / "dear.txt")
+
+
+def test_a_tokenizer_of_other_data_is_refused(data, tmp_path, capsys):
+    shutil.copytree(data, tmp_path / "mixed")
+    other = tmp_path / "other.conllu"
+    other.write_text("1\thello\t_\t_\t_\t_\t0\t_\t_\t_\n\n" * 2)
+    prepare({split: [other] for split in ("train", "validation", "test")}, tmp_path / "other")
+    shutil.copy(tmp_path / "other" / "tokenizer.json", tmp_path / "mixed")
+    assert "not the one the data were made with" in error_of(capsys, tmp_path / "mixed", "--out", tmp_path / "run")
+
+
+def test_a_run_is_neither_overwritten_nor_resumed_as_another_one(data, tmp_path, capsys):
+    run = tmp_path / "run"
+    train(data, run, **TINY)
+    before = weights(run)
+    assert "--resume continues it, --overwrite replaces it" in error_of(capsys, data, "--out", run)
+    assert "was begun with dropout 0.2" in error_of(capsys, data, "--out", run, "--resume", "--dropout", "0.4")
+    shutil.copytree(data, tmp_path / "changed")
+    rows = load_from_disk(data)
+    shutil.rmtree(tmp_path / "changed" / "train")
+    rows["train"].select(range(20)).save_to_disk(tmp_path / "changed" / "train")
+    assert "other data" in error_of(capsys, tmp_path / "changed", "--out", run, "--resume")
+    torch.testing.assert_close(weights(run), before, atol=0, rtol=0)
+    train(data, run, overwrite=True, **TINY, seed=1)
+    assert not torch.equal(
+        weights(run)["model.cell.gates.semantic.weight"], before["model.cell.gates.semantic.weight"]
+    )
+
+
+# Breaks that the user hears of
+
+
+def test_ctrl_c_tells_how_to_go_on(data, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(
+        training.ProgressBar, "on_step_end", lambda *args, **kwargs: os.kill(os.getpid(), signal.SIGINT)
+    )
+    assert main(["train", str(data), "--out", str(tmp_path / "run"), "--hidden-size", "8"]) == 130
+    assert f"som train {data} --out {tmp_path / 'run'} --resume" in capsys.readouterr().err
+
+
+def limited_child(data, run):
+    """Trains where no file may grow beyond what the second checkpoint needs, as on a full disk."""
+    torch.set_num_threads(1)
+    end = training.Checkpoints.on_epoch_end
+
+    def on_epoch_end(self, args, state, control, **kwargs):
+        if state.epoch == 2:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (6000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        end(self, args, state, control, **kwargs)
+
+    training.Checkpoints.on_epoch_end = on_epoch_end
+    sizes = ["--hidden-size", "8", "--num-slots", "4", "--batch-size", "4", "--epochs", "2"]
+    with open(run.with_name("errors"), "w") as errors, redirect_stderr(errors):
+        code = main(["train", str(data), "--out", str(run), *sizes])
+    sys.exit(code)
+
+
+def test_a_full_disk_is_one_line_and_leaves_the_checkpoint_before_it(data, tmp_path):
+    code = in_a_process(data, tmp_path / "run", target=limited_child)
+    message = (tmp_path / "errors").read_text()
+    assert code == 2, message
+    assert message.count("\n") == 1 and "could not be written" in message and "--resume" in message
+    assert in_a_process(data, tmp_path / "run", {}, None, 0) == 0
+    train(data, tmp_path / "whole", **TINY)
+    torch.testing.assert_close(weights(tmp_path / "run"), weights(tmp_path / "whole"), atol=1e-6, rtol=0)
+
+
+def test_the_stock_trainer_is_used_as_it_is(data, tmp_path):
+    args = training.training_arguments(make_settings(**TINY), tmp_path, processes=1)
+    trainer = training.make_trainer(make_settings(**TINY), args, training.load_data(data), tmp_path)
+    assert type(trainer) is Trainer
