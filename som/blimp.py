@@ -65,6 +65,11 @@ class BlimpReport:
     paradigms: dict[str, Accuracy]
     phenomena: dict[str, Accuracy]
     fields: dict[str, Accuracy]
+    ties: int = 0  # pairs of equal likelihood, judged wrongly: a vocabulary may not tell their sentences apart
+
+    @property
+    def pairs(self) -> int:
+        return sum(accuracy.total for accuracy in self.paradigms.values())
 
     @property
     def mean(self) -> float | None:
@@ -76,7 +81,7 @@ class BlimpReport:
         """The shares as plain data."""
         groups = {"paradigms": self.paradigms, "phenomena": self.phenomena, "fields": self.fields}
         shares = {group: {name: count.value for name, count in counts.items()} for group, counts in groups.items()}
-        return {"mean": self.mean, **shares}
+        return {"mean": self.mean, "pairs": self.pairs, "ties": self.ties, **shares}
 
 
 def score_blimp(pairs: Sequence[Pair], log_likelihoods: Sequence[tuple[float, float]]) -> BlimpReport:
@@ -86,7 +91,7 @@ def score_blimp(pairs: Sequence[Pair], log_likelihoods: Sequence[tuple[float, fl
     >>> score_blimp([pair, pair], [(-20.0, -21.0), (-20.0, -20.0)]).mean
     0.5
     """
-    report = BlimpReport({}, {}, {})
+    report = BlimpReport({}, {}, {}, ties=sum(good == bad for good, bad in log_likelihoods))
     for pair, (good, bad) in zip(pairs, log_likelihoods, strict=True):
         judged = Accuracy(int(good > bad), 1)
         for counts, name in (

@@ -298,8 +298,8 @@ def add_evaluate(commands: Any) -> None:
     parser.add_argument("checkpoint", nargs="?", help="a folder or a model on the Hub (default: the shipped one)")
     parser.add_argument("--treebank", nargs="+", metavar="F", help="CoNLL-U or bracketed trees, plain or .gz")
     parser.add_argument("--syntaxgym", metavar="DIR", help="a folder of SyntaxGym suites, *.json")
-    parser.add_argument("--competitors", metavar="F", help="with --syntaxgym: a CSV with model, corpus, suite, accuracy")
-    parser.add_argument("--chart", metavar="F", help="with --syntaxgym: draw accuracy by circuit, as .svg, .png or .pdf")
+    parser.add_argument("--competitors", metavar="F", help="with --syntaxgym: a CSV of model, corpus, suite, accuracy")
+    parser.add_argument("--chart", metavar="F", help="with --syntaxgym: accuracy by circuit, as .svg, .png or .pdf")
     parser.add_argument("--blimp", metavar="F", help="BLiMP's pairs as JSON lines, plain or .gz")
     parser.add_argument("--gold", action="store_true", help="on treebanks, also with the gold trees given")
     parser.add_argument("--method", help="greedy (default), marginal or particles")
@@ -309,20 +309,73 @@ def add_evaluate(commands: Any) -> None:
 
 
 def evaluate_command(args: argparse.Namespace) -> None:
-    from som.evaluation import evaluate
+    from rich.console import Console
+
     from som.inference import check_method, load
-    from som.syntaxgym import load_suites
+
+    check_outputs(args)
+    jobs = evaluations(args)
+    model, tokenizer = load(args.checkpoint)
+    check_method(model, args.method, args.gold)
+    console, results = Console(quiet=args.json == "-"), {}
+    for section, job in jobs.items():
+        results[section] = job(
+            model, tokenizer, method=args.method, k=args.k, seed=args.seed, progress=sys.stderr.isatty()
+        )
+        console.print(results[section])
+    if args.competitors or args.chart:
+        compare(args, results["syntaxgym"], console)
+    if args.json:
+        sections = {section: result.to_json() for section, result in results.items()}
+        print_json({"command": args.line, **sections}, args.json)
+
+
+def check_outputs(args: argparse.Namespace) -> None:
+    """Refuse, before any work, what could not be written after it."""
+    for file in filter(None, (args.json, args.chart)):
+        if not Path(file).parent.is_dir():
+            raise ValueError(f"{file}: expected a file in a folder that exists")
+    if args.chart and Path(args.chart).suffix not in (".svg", ".png", ".pdf"):
+        raise ValueError(f"{args.chart}: expected a picture that ends in .svg, .png or .pdf")
+    if (args.competitors or args.chart) and not args.syntaxgym:
+        raise ValueError("--competitors and --chart are about --syntaxgym, which is not given")
+
+
+def evaluations(args: argparse.Namespace) -> dict[str, Callable]:
+    """What is to be measured, by section of the report, with everything it needs but the model."""
     from som.blimp import read_blimp
-    from som.targeted import read_competitors
+    from som.evaluation import evaluate
+    from som.syntaxgym import load_suites
+    from som.targeted import evaluate_blimp, evaluate_syntaxgym
     from som.treebanks import read_treebank, treebank_files
 
-    if not (args.treebank or args.syntaxgym or args.blimp):
+    jobs: dict[str, Callable] = {}
+    if args.treebank:
+        name = " + ".join(file.name.partition(".")[0] for file in treebank_files(args.treebank))
+        jobs["treebank"] = partial(evaluate, examples=list(read_treebank(args.treebank)), name=name)
+        if args.gold:
+            jobs["treebank_gold"] = partial(jobs["treebank"], gold=True)
+    if args.syntaxgym:
+        jobs["syntaxgym"] = partial(evaluate_syntaxgym, suites=load_suites(args.syntaxgym))
+    if args.blimp:
+        jobs["blimp"] = partial(evaluate_blimp, pairs=list(read_blimp(args.blimp)))
+    if not jobs:
         raise ValueError("expected something to measure on: --treebank, --syntaxgym or --blimp")
-    if (args.competitors or args.chart) and not args.syntaxgym:
-        raise ValueError("--competitors and --chart go with --syntaxgym")
-    for file in (args.json, args.chart):
-        if file and not Path(file).parent.is_dir():
-            raise ValueError(f"{file}: expected a file in a folder that exists")
+    return jobs
+
+
+def compare(args: argparse.Namespace, result: Any, console: Any) -> None:
+    """Show a model's SyntaxGym scores beside those of others."""
+    from som.targeted import comparison, comparison_table, read_competitors, syntaxgym_chart
+
+    name = Path(args.checkpoint or "SOM").name
+    scores = comparison(result.report, name, read_competitors(args.competitors) if args.competitors else {})
+    console.print(comparison_table(scores, name))
+    if args.chart:
+        picture = BytesIO()
+        syntaxgym_chart(scores, name).savefig(picture, format=Path(args.chart).suffix[1:])
+        write_out(picture.getvalue(), args.chart)
+
 
 # som parse, generate, surprisal
 

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from rich.table import Table
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerFast
 
 from modeling_som import SOMForCausalLM
 from som.data import token_siblings
@@ -140,7 +140,7 @@ def cell(name: str, value: float | None) -> str:
 
 def evaluate(
     model: SOMForCausalLM,
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: PreTrainedTokenizerFast,
     examples: Iterable[Example],
     method: str | None = None,
     gold: bool = False,

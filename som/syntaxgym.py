@@ -217,7 +217,7 @@ class Suite:
 
     @property
     def circuit(self) -> str | None:
-        return CIRCUITS.get(re.split(r"[-_0-9]", self.name)[0])
+        return circuit(self.name)
 
     def sentences(self) -> Iterator[Sentence]:
         """Every sentence, item by item."""
@@ -332,12 +332,29 @@ KIND_NAMES = {dict: "an object", list: "a list", str: "a text", int: "a whole nu
 # ---------------------------------------------------------------------------------------------- scores
 
 
+def circuit(suite: str) -> str | None:
+    """The circuit that a suite of this name belongs to.
+
+    >>> circuit("npz_obj_mod"), circuit("nn-nv-rpl")
+    ('Garden-Path Effects', None)
+    """
+    return CIRCUITS.get(re.split(r"[-_0-9]", suite)[0])
+
+
+def circuit_means(suites: Mapping[str, float]) -> dict[str, float]:
+    """The mean over the published suites of each circuit, from scores by suite."""
+    scores: dict[str, list[float]] = {}
+    for name, score in suites.items():
+        if name not in UNPUBLISHED and (of := circuit(name)):
+            scores.setdefault(of, []).append(score)
+    return {name: fmean(values) for name, values in sorted(scores.items())}
+
+
 @dataclass(frozen=True)
 class SyntaxGymReport:
     """Which predictions held, by suite and item; and, if they were looked for, the items with unknown words."""
 
     outcomes: dict[str, dict[int, tuple[bool, ...]]]
-    circuits: dict[str, str | None]
     unknown: dict[str, list[int]] = field(default_factory=dict)
 
     def suite_accuracy(self, passed: str = "all") -> dict[str, float]:
@@ -348,12 +365,7 @@ class SyntaxGymReport:
 
     def circuit_accuracy(self, passed: str = "all") -> dict[str, float]:
         """The mean over the published suites of each circuit."""
-        suites = {name: score for name, score in self.suite_accuracy(passed).items() if name not in UNPUBLISHED}
-        names = dict.fromkeys(circuit for name in suites if (circuit := self.circuits[name]))
-        return {
-            circuit: fmean(score for name, score in suites.items() if self.circuits[name] == circuit)
-            for circuit in sorted(names)
-        }
+        return circuit_means(self.suite_accuracy(passed))
 
     def mean(self, published: bool = True, passed: str = "all") -> float | None:
         """The mean over suites: those that the authors score (31 of them), or all there are (34)."""
@@ -386,9 +398,8 @@ def score(
     With `is_known`, a predicate for words, the items that have an unknown word in a critical region are listed.
     """
     outcomes = {suite.name: {item: judge(suite, item, surprisals) for item in suite.items} for suite in suites}
-    circuits = {suite.name: suite.circuit for suite in suites}
     unknown = {suite.name: suite.items_with_unknown_words(is_known) for suite in suites} if is_known else {}
-    return SyntaxGymReport(outcomes, circuits, unknown)
+    return SyntaxGymReport(outcomes, unknown)
 
 
 def judge(suite: Suite, item: int, surprisals: Mapping[Key, Regions]) -> tuple[bool, ...]:

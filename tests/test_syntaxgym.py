@@ -322,6 +322,8 @@ def test_a_pair_is_right_when_the_good_sentence_is_more_probable():
     report = score_blimp(pairs, [(-1.0, -2.0), (-2.0, -1.0), (-1.0, -1.0), (-1.0, -math.inf)])
     assert report.to_json() == {
         "mean": (1 / 3 + 1) / 2,
+        "pairs": 4,
+        "ties": 1,
         "paradigms": {"p": 1 / 3, "q": 1.0},
         "phenomena": {"t": 0.5},
         "fields": {"f": 1 / 3, "g": 1.0},
