@@ -2,6 +2,8 @@
 
 With this package imported, the Auto classes of transformers load SOM checkpoints without remote code."""
 
+from importlib import import_module
+
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 
 from configuration_som import SOMConfig
@@ -10,3 +12,20 @@ from modeling_som import SOMForCausalLM, SOMModel
 AutoConfig.register(SOMConfig.model_type, SOMConfig, exist_ok=True)
 AutoModel.register(SOMConfig, SOMModel, exist_ok=True)
 AutoModelForCausalLM.register(SOMConfig, SOMForCausalLM, exist_ok=True)
+
+EXPORTS = {  # loaded when first asked for: `import som` stays quick
+    "load": "inference",
+    "log_likelihood": "inference",
+    "score": "inference",
+    "parse": "parsing",
+    "parse_all": "parsing",
+    "surprisals": "surprisal",
+    "surprisals_all": "surprisal",
+    "generate": "generation",
+}
+
+
+def __getattr__(name: str):
+    if name not in EXPORTS:
+        raise AttributeError(f"module 'som' has no attribute {name!r}")
+    return getattr(import_module(f"som.{EXPORTS[name]}"), name)

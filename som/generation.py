@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import (
     LogitsProcessorList,
     MinNewTokensLengthLogitsProcessor,
-    PreTrainedTokenizerFast,
+    PreTrainedTokenizerBase,
     SuppressTokensLogitsProcessor,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
@@ -73,7 +73,7 @@ class Drawn:
 @torch.inference_mode()
 def generate(
     model: SOMForCausalLM,
-    tokenizer: PreTrainedTokenizerFast,
+    tokenizer: PreTrainedTokenizerBase,
     prompt: str = "",
     *,
     n: int = 1,
@@ -144,7 +144,7 @@ def warpers(temperature: float, top_k: int, top_p: float) -> LogitsProcessorList
     return chosen
 
 
-def no_words(tokenizer: PreTrainedTokenizerFast, vocab_size: int, unknown: bool) -> list[int]:
+def no_words(tokenizer: PreTrainedTokenizerBase, vocab_size: int, unknown: bool) -> list[int]:
     """Ids that must not be drawn: special tokens but EOS, ids without a token, classes of unknown words."""
     ids = {*tokenizer.all_special_ids, *range(len(tokenizer), vocab_size)} - {tokenizer.eos_token_id}
     classes = {index for token, index in tokenizer.get_vocab().items() if UNKNOWN.fullmatch(token)}
@@ -153,19 +153,19 @@ def no_words(tokenizer: PreTrainedTokenizerFast, vocab_size: int, unknown: bool)
     return sorted(ids)
 
 
-def begins_word(tokenizer: PreTrainedTokenizerFast, token: int) -> bool:
+def begins_word(tokenizer: PreTrainedTokenizerBase, token: int) -> bool:
     """In a word vocabulary every token does, of byte pairs those with a space in front."""
     return hasattr(tokenizer, "word_id") or str(tokenizer.convert_ids_to_tokens(token)).startswith("Ġ")
 
 
-def inner_pieces(tokenizer: PreTrainedTokenizerFast) -> list[int]:
+def inner_pieces(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """Ids that cannot be a word alone: none in a word vocabulary."""
     alone = (token for token in range(len(tokenizer)) if begins_word(tokenizer, token))
     words = {token for token in alone if tokenizer.convert_ids_to_tokens(token) != "Ġ"}
     return sorted(set(range(len(tokenizer))) - words)
 
 
-def finish(tokenizer: PreTrainedTokenizerFast, start: Sentence, given: dict[int, str], drawn: Drawn) -> Generated:
+def finish(tokenizer: PreTrainedTokenizerBase, start: Sentence, given: dict[int, str], drawn: Drawn) -> Generated:
     """Puts the pieces of words together; words that were given stay, unless new pieces make them longer."""
     ids = drawn.ids[:-1] if drawn.ids[-1] == tokenizer.eos_token_id and len(drawn.ids) > 1 else drawn.ids
     read = len(start.ids)
@@ -224,10 +224,10 @@ class Plan:
     words: dict[int, str]  # those given
 
     @classmethod
-    def of(cls, tokenizer: PreTrainedTokenizerFast, template: str, num_slots: int) -> Plan:
+    def of(cls, tokenizer: PreTrainedTokenizerBase, template: str, num_slots: int) -> Plan:
         tree = Tree.parse(template)
         given = {place: word for place, word in enumerate(tree.words()) if word != FREE}
-        pieces = encode_words(tokenizer, list(given.values()))
+        pieces = encode_words(tokenizer, list(given.values()))  # type: ignore[arg-type]  # a fast one
         tokens: list[int | None] = []
         events: list[Event] = [Bracket.OPEN, "BOS"]
         for event in tree.events():

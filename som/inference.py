@@ -24,7 +24,8 @@ import torch
 from tokenizers import pre_tokenizers
 from torch import Tensor
 from tqdm.auto import tqdm
-from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
+from transformers.utils import logging
 
 from modeling_som import SOMCache, SOMForCausalLM, SOMState
 from som.vocabularies import encode_words
@@ -38,7 +39,7 @@ CHUNK = 2**24  # logits in memory at once: 64 MB in single precision
 # ---------------------------------------------------------------------------------------------- loading
 
 
-def load(path: str | Path | None = None) -> tuple[SOMForCausalLM, PreTrainedTokenizerFast]:
+def load(path: str | Path | None = None) -> tuple[SOMForCausalLM, PreTrainedTokenizerBase]:
     """A checkpoint's model, ready to score, and its tokenizer; without a path, those that come with the package."""
     if path is None and not SHIPPED.is_dir():
         raise ValueError("no checkpoint comes with this installation: name one of yours")
@@ -46,15 +47,30 @@ def load(path: str | Path | None = None) -> tuple[SOMForCausalLM, PreTrainedToke
     try:
         model_type = PreTrainedConfig.get_config_dict(path)[0].get("model_type")
         if model_type != "som":
-            raise ValueError(f"{path}: expected a SOM checkpoint, found a model of type {model_type!r}")
-        model = SOMForCausalLM.from_pretrained(path)
+            found = f"a model of type {model_type!r}" if model_type else "no model's config.json"
+            raise ValueError(f"{path}: expected a SOM checkpoint, found {found}")
+        with quiet():
+            model = SOMForCausalLM.from_pretrained(path)
         tokenizer: Any = AutoTokenizer.from_pretrained(path)
     except OSError as error:
-        raise ValueError(f"{path}: no checkpoint to be had ({str(error).splitlines()[0]})") from error
+        reason = str(error).splitlines()[0] if Path(path).is_dir() else "no such folder, and no such model on the Hub"
+        raise ValueError(f"{path}: expected a checkpoint: {reason}") from error
     if len(tokenizer) > model.config.vocab_size:
         sizes = f"{len(tokenizer)} tokens, the model only {model.config.vocab_size}"
         raise ValueError(f"{path}: the tokenizer does not match the model: it knows {sizes}")
     return model.eval(), tokenizer
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No progress bar over a handful of weights."""
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 # ---------------------------------------------------------------------------------------------- text
@@ -74,7 +90,7 @@ class Sentence:
         return [tokens[start] for start in self.starts if start < len(tokens)]
 
 
-def encode(tokenizer: PreTrainedTokenizerFast, text: str | Sequence[str], eos: bool = True) -> Sentence:
+def encode(tokenizer: PreTrainedTokenizerBase, text: str | Sequence[str], eos: bool = True) -> Sentence:
     """Reads a text, or words that are already separate, as one sentence from BOS to EOS."""
     if isinstance(text, str):
         words, offsets = split_words(tokenizer, text)
@@ -85,7 +101,7 @@ def encode(tokenizer: PreTrainedTokenizerFast, text: str | Sequence[str], eos: b
         for owner, token in zip(owners, encoded["input_ids"], strict=True):
             pieces[max(owner, 0)].append(token)
     else:
-        words, pieces = list(text), encode_words(tokenizer, text)
+        words, pieces = list(text), encode_words(tokenizer, text)  # type: ignore[arg-type]  # a fast one
         offsets = joined_offsets(words)
     if not words:
         raise ValueError("the text is empty, expected at least one word")
@@ -106,7 +122,7 @@ def joined_offsets(words: Sequence[str]) -> list[tuple[int, int]]:
     return [(start, start + len(word)) for start, word in zip(starts, words, strict=False)]
 
 
-def split_words(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[list[str], list[tuple[int, int]]]:
+def split_words(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[list[str], list[tuple[int, int]]]:
     """The words of a text and their offsets, as its tokenizer splits them before it looks them up."""
     splitter = tokenizer.backend_tokenizer.pre_tokenizer
     if isinstance(splitter, pre_tokenizers.Sequence):
@@ -119,7 +135,7 @@ def split_words(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[list[str
 
 def log_likelihood(
     model: SOMForCausalLM,
-    tokenizer: PreTrainedTokenizerFast,
+    tokenizer: PreTrainedTokenizerBase,
     text: str | Sequence[str],
     method: str | None = None,
     *,

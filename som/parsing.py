@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nltk import Tree as NltkTree
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase
 
 from modeling_som import SOMForCausalLM
 from som.inference import Scored, Sentence, encode, score
@@ -115,7 +115,7 @@ def render(parses: Sequence[Parse], form: str) -> str:
 
 def parse(
     model: SOMForCausalLM,
-    tokenizer: PreTrainedTokenizerFast,
+    tokenizer: PreTrainedTokenizerBase,
     text: str | Sequence[str],
     method: str | None = None,
     *,
@@ -128,7 +128,7 @@ def parse(
 
 def parse_all(
     model: SOMForCausalLM,
-    tokenizer: PreTrainedTokenizerFast,
+    tokenizer: PreTrainedTokenizerBase,
     texts: Sequence[str | Sequence[str]],
     method: str | None = None,
     *,

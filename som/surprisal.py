@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase
 
 from modeling_som import SOMCache, SOMForCausalLM
 from som.inference import (
@@ -70,7 +70,7 @@ class WordSurprisal:
 
 def surprisals(
     model: SOMForCausalLM,
-    tokenizer: PreTrainedTokenizerFast,
+    tokenizer: PreTrainedTokenizerBase,
     text: str | Sequence[str],
     method: str | None = None,
     *,
@@ -92,7 +92,7 @@ def surprisals(
 
 def surprisals_all(
     model: SOMForCausalLM,
-    tokenizer: PreTrainedTokenizerFast,
+    tokenizer: PreTrainedTokenizerBase,
     texts: Sequence[str | Sequence[str]],
     method: str | None = None,
     *,
