@@ -1,0 +1,189 @@
+"""Sharing a model: its card, whose numbers come from evaluation files alone, and its way to the Hub."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from huggingface_hub import CommitOperationAdd, EvalResult, HfApi, ModelCard, ModelCardData
+from huggingface_hub.utils import validate_repo_id
+
+from modeling_som import SOMForCausalLM
+from som.evaluation import LABELS, SECTIONS, cell
+from som.inference import load
+
+TEMPLATE = Path(__file__).with_name("card.md")
+CARD = "README.md"
+
+
+@dataclass(frozen=True)
+class Results:
+    """One section of an evaluation file: what was measured, on what, by which command."""
+
+    title: str
+    command: str
+    measures: dict[str, float | None]  # None where nothing was counted
+
+    @property
+    def rows(self) -> dict[str, str]:
+        """Labels and figures as the card shows them."""
+        return {LABELS.get(name, name): cell(name, value) for name, value in self.measures.items()}
+
+    def eval_results(self) -> list[EvalResult]:
+        """The figures as the card's metadata hold them."""
+        return [
+            EvalResult(
+                task_type="text-generation",
+                dataset_type=slug(self.title),
+                dataset_name=self.title,
+                metric_type=slug(name),
+                metric_name=LABELS.get(name, name),
+                metric_value=round(value, 4),
+            )
+            for name, value in self.measures.items()
+            if value is not None
+        ]
+
+
+def slug(text: str) -> str:
+    """A name that metadata can hold.
+
+    >>> slug("SG, 31 suites")
+    'sg_31_suites'
+    """
+    return "_".join(re.findall(r"\w+", text.lower()))
+
+
+def read_results(file: str | Path) -> list[Results]:
+    """The sections of a file written by `som evaluate --json`."""
+    try:
+        data = json.loads(Path(file).read_text(encoding="utf-8"))
+        sections = [data[name] for name in SECTIONS if name in data]
+        results = [Results(section["title"], data["command"], section["measures"]) for section in sections]
+    except (ValueError, LookupError, TypeError):
+        results = []
+    if not results:
+        raise ValueError(f"{file}: expected a file written by som evaluate --json")
+    return results
+
+
+def make_card(
+    model: SOMForCausalLM,
+    repo_id: str,
+    results: Sequence[str | Path] = (),
+    license: str | None = None,
+    language: str | None = "en",
+    datasets: Sequence[str] = (),
+) -> ModelCard:
+    """The card of a model, with the numbers of evaluation files and the commands that gave them."""
+    sections = [section for file in results for section in read_results(file)]
+    data = ModelCardData(
+        model_name=repo_id.rpartition("/")[2],
+        library_name="transformers",
+        pipeline_tag="text-generation",
+        tags=["som", "syntax", "parsing", "language-modeling"],
+        license=license,
+        language=language,
+        datasets=list(datasets) or None,
+        eval_results=[result for section in sections for result in section.eval_results()] or None,
+        results_files=[str(file) for file in results] or None,
+    )
+    text: dict[str, Any] = {"repo_id": repo_id, "facts": facts(model), "tables": sections}
+    return ModelCard.from_template(data, template_path=str(TEMPLATE), **text)
+
+
+def facts(model: SOMForCausalLM) -> dict[str, Any]:
+    """What the model is, in words."""
+    config = model.config
+    disentangled = f"dSOM, {config.semantic_size} semantic + {config.syntactic_size} syntactic"
+    return {
+        "kind": disentangled if config.syntactic_size else "SOM",
+        "parameters": f"{model.num_parameters():,}",
+        "hidden size": config.hidden_size,
+        "slots": config.num_slots,
+        "vocabulary": f"{config.vocab_size:,}",
+        "oracle": config.oracle,
+        "prediction network": "yes" if config.prediction_network else "no",
+    }
+
+
+def write_card(checkpoint: str | Path, results: Sequence[str | Path], repo_id: str, **settings: Any) -> ModelCard:
+    """Write the card of a checkpoint beside its weights; settings are those of `make_card`."""
+    model, _ = load(checkpoint)
+    card = make_card(model, repo_id, results, **settings)
+    scratch = Path(checkpoint) / f".{CARD}.new"
+    scratch.write_text(str(card), encoding="utf-8")
+    scratch.replace(Path(checkpoint) / CARD)
+    return card
+
+
+def disagreements(card_file: str | Path, root: str | Path = ".") -> list[str]:
+    """Where a card and the evaluation files that it names, relative to `root`, do not say the same."""
+    card = ModelCard.load(card_file)
+    named = card.data.get("results_files") or []
+    sections = [section for file in named for section in read_results(Path(root) / file)]
+    metadata = {(r.dataset_name, r.metric_type): r.metric_value for r in card.data.eval_results or []}
+    files = {(r.dataset_name, r.metric_type): r.metric_value for s in sections for r in s.eval_results()}
+    found = [
+        f"{', '.join(key)}: the card has {metadata.get(key)}, its files {files.get(key)}"
+        for key in sorted(metadata.keys() | files.keys())
+        if metadata.get(key) != files.get(key)
+    ]
+    lines = {line for s in sections for line in (s.command, *(f"| {k} | {v} |" for k, v in s.rows.items()))}
+    return found + [f"not in the card: {line}" for line in sorted(lines - set(card.text.splitlines()))]
+
+
+def push(
+    checkpoint: str | Path,
+    repo_id: str,
+    results: Sequence[str | Path] = (),
+    dry_run: bool = True,
+    private: bool = False,
+    **settings: Any,
+) -> dict[str, int]:
+    """Upload weights, code, tokenizer and card, unless it is a dry run; return the files and their sizes.
+
+    A card that lies with the checkpoint is kept unless there are results for a new one; settings are those of
+    `make_card`.
+    """
+    validate_repo_id(repo_id)
+    if "/" not in repo_id:
+        raise ValueError(f"expected a repository as ORG/NAME, got {repo_id!r}")
+    with staged(checkpoint, repo_id, results, **settings) as folder:
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        names = {path.relative_to(folder).as_posix(): path for path in files}
+        if not dry_run:
+            upload(repo_id, names, private)
+        return {name: path.stat().st_size for name, path in names.items()}
+
+
+@contextmanager
+def staged(checkpoint: str | Path, repo_id: str, results: Sequence[str | Path], **settings: Any) -> Iterator[Path]:
+    """A folder with what is to be uploaded and nothing else: no optimiser states, no logs."""
+    model, tokenizer = load(checkpoint)
+    old_card = Path(checkpoint) / CARD
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        keep = old_card.is_file() and not results
+        card = old_card.read_text("utf-8") if keep else str(make_card(model, repo_id, results, **settings))
+        (folder / CARD).write_text(card, encoding="utf-8")
+        yield folder
+
+
+def upload(repo_id: str, files: dict[str, Path], private: bool) -> None:
+    """Put the files into the repository in one commit, so that it never holds half a model."""
+    operations = [CommitOperationAdd(name, path) for name, path in files.items()]
+    try:
+        api = HfApi()
+        api.create_repo(repo_id, private=private, exist_ok=True)
+        api.create_commit(repo_id, operations, commit_message="Upload a SOM: weights, code, tokenizer, card")
+    except Exception as error:  # whatever the HTTP library of this version of huggingface_hub raises
+        raise OSError(f"{repo_id}: the Hub did not take the model: {error}") from error

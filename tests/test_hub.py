@@ -1,0 +1,192 @@
+"""Sharing: what is uploaded loads elsewhere, and cards say what evaluation files say."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import make_model
+from huggingface_hub import HfApi, ModelCard
+
+from som.cli import main
+from som.hub import TEMPLATE, disagreements, push, read_results, write_card
+from som.treebanks import to_conllu
+from som.vocabularies import make_tokenizer
+
+ROOT = Path(__file__).parents[1]
+CARDS = [card for card in sorted((ROOT / "model_cards").glob("*.md")) if card.name != "template.md"]
+WORDS = ["The", "the", "cat", "dog", "sat", "on", "mat", "sees", "."]
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """A model with its tokenizer, and what training leaves beside them."""
+    tokenizer = make_tokenizer("word", [WORDS, WORDS])
+    ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
+    model = make_model(vocab_size=len(tokenizer), dtype=torch.float32, **ids)
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    (tmp_path / "model" / "checkpoint-5").mkdir()
+    (tmp_path / "model" / "checkpoint-5" / "optimizer.pt").write_text("not for others")
+    (tmp_path / "model" / "training.jsonl").write_text("not for others")
+    return tmp_path / "model"
+
+
+@pytest.fixture
+def results(checkpoint, tmp_path):
+    """An evaluation file, as the command writes it."""
+    (tmp_path / "dev.conllu").write_text(to_conllu(["the", "cat", "sees", "the", "dog", "."], [2, 3, 0, 5, 3, 3]))
+    flags = ["--treebank", tmp_path / "dev.conllu", "--gold", "--json", tmp_path / "results.json"]
+    assert main(["evaluate", *map(str, [checkpoint, *flags])]) == 0
+    return tmp_path / "results.json"
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """The Hub, replaced by the cache that a download from it would leave."""
+    cache = tmp_path / "hub" / "hub"
+
+    def create_repo(self, repo_id, **kwargs):
+        (cache / f"models--{repo_id.replace('/', '--')}" / "refs").mkdir(parents=True)
+
+    def create_commit(self, repo_id, operations, **kwargs):
+        repository = cache / f"models--{repo_id.replace('/', '--')}"
+        (repository / "refs" / "main").write_text(COMMIT)
+        for operation in operations:
+            file = repository / "snapshots" / COMMIT / operation.path_in_repo
+            file.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(operation.path_or_fileobj, file)
+
+    monkeypatch.setattr(HfApi, "create_repo", create_repo)
+    monkeypatch.setattr(HfApi, "create_commit", create_commit)
+    return tmp_path / "hub"
+
+
+def run_elsewhere(code: str, hub: Path) -> subprocess.CompletedProcess:
+    """Run code in a process that has nothing but the downloaded files, away from this project."""
+    environment = {**os.environ, "HF_HOME": str(hub), "HF_HUB_OFFLINE": "1", "HF_MODULES_CACHE": str(hub / "modules")}
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    return subprocess.run(command, env=environment, cwd=hub, capture_output=True, text=True, timeout=300)
+
+
+def test_what_is_pushed_runs_elsewhere_by_the_snippet_of_its_card(checkpoint, results, hub):
+    assert main(["push", str(checkpoint), "me/som", "--results", str(results), "--yes"]) == 0
+    (snapshot,) = (hub / "hub" / "models--me--som" / "snapshots").iterdir()
+    (snippet,) = re.findall(r"```python\n(.*?)```", (snapshot / "README.md").read_text(), re.DOTALL)
+    run = run_elsewhere(snippet + "print(type(model).__module__)", hub)
+    assert run.returncode == 0, run.stderr
+    first, generated, module = run.stdout.splitlines()
+    assert re.fullmatch(r"perplexity [\d.]+, depths in the tree \[0(, \d)+\]", first)
+    assert generated.startswith("<s> The cat sat on the mat .")
+    assert module.startswith("transformers_modules.")
+
+
+def test_the_pushed_model_has_the_weights_of_the_checkpoint(checkpoint, hub):
+    from som.inference import load
+
+    push(checkpoint, "me/som", dry_run=False)
+    (snapshot,) = (hub / "hub" / "models--me--som" / "snapshots").iterdir()
+    (ours, _), (theirs, tokenizer) = load(checkpoint), load(snapshot)
+    ids = tokenizer("the cat sees the dog", return_tensors="pt")["input_ids"]
+    torch.testing.assert_close(theirs(ids).logits, ours(ids).logits, rtol=0, atol=0)
+
+
+def test_a_dry_run_uploads_nothing_and_says_what_it_would(checkpoint, hub, capsys):
+    assert main(["push", str(checkpoint), "me/som"]) == 0
+    assert not hub.exists()
+    printed = capsys.readouterr().out
+    for name in ("README.md", "config.json", "model.safetensors", "modeling_som.py", "configuration_som.py"):
+        assert name in printed
+    assert "tokenizer.json" in printed and "dry run" in printed
+    assert "optimizer" not in printed and "training.jsonl" not in printed
+
+
+def test_a_card_of_the_checkpoint_is_kept_unless_there_are_results(checkpoint, results, hub):
+    (checkpoint / "README.md").write_text("mine\n")
+    push(checkpoint, "me/som", dry_run=False)
+    push(checkpoint, "me/other", [results], dry_run=False)
+    cards = {path.parent.parent.parent.name: path.read_text() for path in hub.rglob("README.md")}
+    assert cards["models--me--som"] == "mine\n"
+    assert "## Results" in cards["models--me--other"]
+
+
+def test_a_card_holds_the_numbers_of_evaluation_files_and_their_commands(checkpoint, results):
+    write_card(checkpoint, [results], "me/som", license="apache-2.0", datasets=["universal_dependencies"])
+    card, data = ModelCard.load(checkpoint / "README.md"), json.loads(results.read_text())
+    metadata = card.data.to_dict()
+    assert metadata["license"] == "apache-2.0" and metadata["language"] == "en"
+    assert metadata["datasets"] == ["universal_dependencies"] and metadata["library_name"] == "transformers"
+    values = {(r.dataset_name, r.metric_type): r.metric_value for r in card.data.eval_results}
+    assert values["dev, greedy", "ppl"] == round(data["treebank"]["measures"]["ppl"], 4)
+    assert values["dev, greedy, gold trees given", "uf1_nary"] == round(
+        data["treebank_gold"]["measures"]["uf1_nary"], 4
+    )
+    assert data["command"] in card.text
+    assert f"| p acc | {100 * data['treebank']['measures']['p_acc']:.2f} |" in card.text
+    assert disagreements(checkpoint / "README.md") == []
+
+
+@pytest.mark.parametrize("section", ["treebank", "treebank_gold"])
+def test_a_number_that_changed_since_the_card_was_written_is_found(checkpoint, results, section):
+    write_card(checkpoint, [results], "me/som")
+    data = json.loads(results.read_text())
+    data[section]["measures"]["p_acc"] += 0.1
+    results.write_text(json.dumps(data))
+    assert any("p_acc" in line for line in disagreements(checkpoint / "README.md"))
+    data[section]["measures"]["p_acc"] -= 0.1
+    results.write_text(json.dumps({**data, "command": "som evaluate another"}))
+    assert disagreements(checkpoint / "README.md") == ["not in the card: som evaluate another"]
+
+
+def test_without_results_a_card_says_so(checkpoint):
+    card = write_card(checkpoint, [], "me/som")
+    assert "Not evaluated yet." in card.text and card.data.eval_results is None
+
+
+def test_the_template_is_the_one_in_the_folder_of_cards():
+    assert (ROOT / "model_cards" / "template.md").read_text() == TEMPLATE.read_text()
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
+def test_the_cards_of_our_checkpoints_agree_with_the_evaluation_files_they_name(card):
+    assert ModelCard.load(card).data.get("results_files"), "a card of ours names its evaluation files"
+    assert disagreements(card, ROOT) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["CHECKPOINT", "som"], "expected a repository as ORG/NAME"),
+        (["CHECKPOINT", "me/so m"], "Repo id must"),
+        (["no/such/folder", "me/som"], "no/such/folder"),
+        (["CHECKPOINT", "me/som", "--results", "CHECKPOINT/config.json"], "expected a file written by som evaluate"),
+        (["CHECKPOINT", "me/som", "--results", "CHECKPOINT/nothing.json"], "nothing.json"),
+    ],
+)
+def test_wrong_input_is_one_line_and_exit_code_2(checkpoint, arguments, message, capsys):
+    assert main(["push", *(argument.replace("CHECKPOINT", str(checkpoint)) for argument in arguments)]) == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_refusal_of_the_hub_is_one_line(checkpoint, hub, monkeypatch, capsys):
+    def refuse(*args, **kwargs):
+        raise RuntimeError("not today")
+
+    monkeypatch.setattr(HfApi, "create_commit", refuse)
+    assert main(["push", str(checkpoint), "me/som", "--yes"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1].endswith("the Hub did not take the model: not today")
+
+
+def test_what_was_not_counted_is_a_dash_in_the_card_and_absent_from_its_metadata(tmp_path):
+    file = tmp_path / "r.json"
+    section = {"title": "dev, particles", "measures": {"ppl": 2.0, "p_acc": None}}
+    file.write_text(json.dumps({"command": "som evaluate x", "treebank": section}))
+    (results,) = read_results(file)
+    assert results.rows == {"ppl, with EOS": "2.00", "p acc": "–"}
+    assert [result.metric_type for result in results.eval_results()] == ["ppl"]
