@@ -1,12 +1,7 @@
 """Configuration of Syntactic Ordered Memory (SOM)."""
 
 from huggingface_hub.dataclasses import strict
-from transformers import AutoTokenizer, PreTrainedConfig
-
-try:  # on the Hub the two files lie side by side in a package
-    from .tokenization_som import SOMTokenizer
-except ImportError:  # in this repository they are top-level modules
-    from tokenization_som import SOMTokenizer
+from transformers import PreTrainedConfig
 
 ORACLES = ("dynamic", "dynamic_paper", "static", "left_branching")
 NEXT_ATTACHMENTS = ("sampled", "oracle", "marginal")
@@ -93,7 +88,5 @@ class SOMConfig(PreTrainedConfig):
 
 
 SOMConfig.register_for_auto_class()
-# Not by an auto_map of its own: AutoTokenizer could then not load without trust_remote_code, as some tools do.
-AutoTokenizer.register(SOMConfig, tokenizer_class=SOMTokenizer, exist_ok=True)
 
 __all__ = ["SOMConfig"]

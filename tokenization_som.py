@@ -1,10 +1,16 @@
 """The tokenizer of a word vocabulary: a fast tokenizer whose unknown words keep what their spelling says of them."""
 
+import json
 from collections.abc import Container
 from functools import cached_property
+from pathlib import Path
 
 from transformers import BatchEncoding, PreTrainedTokenizerFast
 
+# The class that saved tokenizers name. Nothing is called so: where this project is imported, the name is registered for
+# `SOMTokenizer`; elsewhere transformers drops "Fast" after "Fast" and finds its plain fast tokenizer, and so loads ours
+# with or without remote code and asks nobody.
+SAVED_CLASS = "TokenizersBackendFast"
 SUFFIXES = ("ed", "ing", "ion", "er", "est", "ly", "ity", "y", "al")
 
 
@@ -47,6 +53,15 @@ class SOMTokenizer(PreTrainedTokenizerFast):
     Words are split like a treebank's: text that is already in tokens stays as it is. `decode` joins them by spaces;
     `clean_up_tokenization_spaces=True` attaches full stops, commas and clitics.
     """
+
+    def save_pretrained(self, save_directory, *args, **kwargs):
+        files = super().save_pretrained(save_directory, *args, **kwargs)
+        file = Path(save_directory) / "tokenizer_config.json"
+        config = json.loads(file.read_text(encoding="utf-8"))
+        # one "Fast" is dropped before the class is looked up
+        config["tokenizer_class"] = SAVED_CLASS + "Fast"
+        file.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        return files
 
     @cached_property
     def known(self) -> dict[str, int]:
@@ -105,4 +120,6 @@ def _first_row(encoded: BatchEncoding) -> BatchEncoding:
     return BatchEncoding(data, encoded.encodings)
 
 
-__all__ = ["SOMTokenizer", "unk_class"]
+SOMTokenizer.register_for_auto_class("AutoTokenizer")
+
+__all__ = ["SAVED_CLASS", "SOMTokenizer", "unk_class"]

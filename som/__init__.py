@@ -4,14 +4,18 @@ With this package imported, the Auto classes of transformers load SOM checkpoint
 
 from importlib import import_module
 
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
+from transformers.models.auto.tokenization_auto import REGISTERED_TOKENIZER_CLASSES
 
 from configuration_som import SOMConfig
 from modeling_som import SOMForCausalLM, SOMModel
+from tokenization_som import SAVED_CLASS, SOMTokenizer
 
 AutoConfig.register(SOMConfig.model_type, SOMConfig, exist_ok=True)
 AutoModel.register(SOMConfig, SOMModel, exist_ok=True)
 AutoModelForCausalLM.register(SOMConfig, SOMForCausalLM, exist_ok=True)
+AutoTokenizer.register(SOMConfig, tokenizer_class=SOMTokenizer, exist_ok=True)
+REGISTERED_TOKENIZER_CLASSES[SAVED_CLASS] = SOMTokenizer
 
 EXPORTS = {  # loaded when first asked for: `import som` stays quick
     "load": "inference",

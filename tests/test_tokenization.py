@@ -197,6 +197,8 @@ def checkpoint(tokenizer, tmp_path_factory) -> Path:
 def test_a_process_without_the_package_loads_it_as_remote_code(tokenizer, checkpoint, tmp_path):
     ids = tokenizer("The cat").input_ids
     assert load_elsewhere(checkpoint, True, tmp_path) == f"The cat UNK-LC-ed . {ids} left"
+    tokenizer.save_pretrained(tmp_path / "alone")
+    assert load_elsewhere(tmp_path / "alone", True, tmp_path) == f"The cat UNK-LC-ed . {ids} left"
 
 
 def test_without_remote_code_unknown_words_are_plain_unk_and_nobody_is_asked(tokenizer, tmp_path):
@@ -213,8 +215,10 @@ def test_a_checkpoint_loaded_by_others_without_remote_code_gives_plain_unk(token
     assert load_elsewhere(checkpoint, None, tmp_path) == f"PROMPT\nThe cat <unk> . {ids} left"
 
 
-def test_with_the_package_no_remote_code_is_needed(tokenizer, checkpoint):
-    loaded = AutoTokenizer.from_pretrained(checkpoint, config=SOMConfig.from_pretrained(checkpoint))
-    assert type(loaded) is SOMTokenizer
-    assert loaded("The cat zoomed").input_ids == tokenizer("The cat zoomed").input_ids
-    assert loaded.get_vocab() == tokenizer.get_vocab()
+def test_with_the_package_no_remote_code_is_needed(tokenizer, checkpoint, tmp_path):
+    tokenizer.save_pretrained(tmp_path)
+    for folder in (checkpoint, tmp_path):
+        loaded = AutoTokenizer.from_pretrained(folder)
+        assert type(loaded) is SOMTokenizer
+        assert loaded("The cat zoomed").input_ids == tokenizer("The cat zoomed").input_ids
+        assert loaded.get_vocab() == tokenizer.get_vocab()
