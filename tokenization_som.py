@@ -7,9 +7,9 @@ from pathlib import Path
 
 from transformers import BatchEncoding, PreTrainedTokenizerFast
 
-# The class that saved tokenizers name. Nothing is called so: where this project is imported, the name is registered for
-# `SOMTokenizer`; elsewhere transformers drops "Fast" after "Fast" and finds its plain fast tokenizer, and so loads ours
-# with or without remote code and asks nobody.
+# The class that saved tokenizers name. Nothing is called so: where this project is imported, the name is registered
+# for `SOMTokenizer`; elsewhere transformers drops "Fast" after "Fast" and finds its plain fast tokenizer. So a saved
+# tokenizer loads with and without remote code, and nobody is asked.
 SAVED_CLASS = "TokenizersBackendFast"
 SUFFIXES = ("ed", "ing", "ion", "er", "est", "ly", "ity", "y", "al")
 

@@ -63,6 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_parse(commands)
     add_generate(commands)
     add_surprisal(commands)
+    add_bench(commands)
     add_push(commands)
     return parser
 
@@ -303,7 +304,9 @@ def add_evaluate(commands: Any) -> None:
     parser.add_argument("--chart", metavar="F", help="with --syntaxgym: accuracy by circuit, as .svg, .png or .pdf")
     parser.add_argument("--blimp", metavar="F", help="BLiMP's pairs as JSON lines, plain or .gz")
     parser.add_argument("--gold", action="store_true", help="on treebanks, also with the gold trees given")
-    parser.add_argument("--method", help="greedy (default), marginal or particles")
+    parser.add_argument(
+        "--method", help="greedy, marginal or particles (default: what the model's configuration says)"
+    )
     parser.add_argument("--particles", dest="k", type=positive, default=32, metavar="K", help="(default: 32)")
     parser.add_argument("--seed", type=int, default=0, help="of the particles (default: 0)")
     parser.add_argument("--json", metavar="FILE", help="also write the report to FILE, or print only it for -")
@@ -575,6 +578,42 @@ def surprisal_command(args: argparse.Namespace) -> None:
     print_results(args, to_dicts(results), lambda: to_tsv(results))
 
 
+# som bench
+
+
+def add_bench(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "bench",
+        bench_command,
+        "measure speed beside the dense form, bare matrix products, an LSTM and GPT-2, and how cost grows",
+        "  som bench --json bench.json --plot bench.svg\n  som bench --treebank en-dev.conllu --rounds 9",
+    )
+    parser.add_argument("--treebank", nargs="+", metavar="F", help="whose trees are built (default: the built-in one)")
+    parser.add_argument("--rounds", type=positive, default=5, metavar="N", help="timings of everything (default: 5)")
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter measurements, for a first look")
+    parser.add_argument("--plot", metavar="FILE", help="a picture, .svg, .png or .pdf")
+    parser.add_argument("--json", metavar="FILE", help="write the figures to FILE, or - for standard output only")
+
+
+def bench_command(args: argparse.Namespace) -> None:
+    from rich.console import Console
+
+    from som.bench import bench, builtin_pool, plot, sibling_pool, tables
+    from som.treebanks import read_treebank
+
+    trees = (example.tree for example in read_treebank(args.treebank or []))
+    pool = sibling_pool(trees) if args.treebank else builtin_pool()
+    with Console(stderr=True).status("") as status:
+        report = bench(pool, args.rounds, args.quick, status.update)
+    if args.plot:
+        plot(report, args.plot)
+    if args.json:
+        print_json({"command": args.line, **report}, args.json)
+    if args.json != "-":
+        Console().print(*tables(report))
+
+
 # som push
 
 
@@ -603,8 +642,8 @@ def push_command(args: argparse.Namespace) -> None:
     from rich.console import Console
     from rich.filesize import decimal
 
+    from som.evaluation import table_of_numbers
     from som.hub import push
-    from som.targeted import table_of_numbers
 
     card = {"license": args.license, "language": args.language, "datasets": args.dataset}
     files = push(args.checkpoint, args.repo_id, args.results, dry_run=not args.yes, private=args.private, **card)

@@ -1,0 +1,527 @@
+"""How fast the model is: beside its dense form, the bare matrix products it needs, and other language models.
+
+Timings are taken in turn, contender after contender, round after round, so that a busy machine slows all of them; what
+counts is the ratio within a round, given as its median and its range over the rounds.
+"""
+
+from __future__ import annotations
+
+import copy
+import platform
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from rich.table import Table
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
+
+from configuration_som import SOMConfig
+from modeling_som import SOMCache, SOMForCausalLM, oracle_depths
+from som.grammar import builtin_treebank
+from som.oracle import first_siblings
+from som.treebanks import read_treebank
+from som.trees import Tree
+
+VOCABULARY, HIDDEN, SLOTS = 23_815, 400, 15  # the paper's PTB model
+Step = Callable[[], Any]
+Contenders = dict[str, tuple[Step, int]]  # what each runs, and how many tokens that is
+Pool = Sequence[Sequence[int]]  # first siblings of sentences
+
+
+# Text: random words on the trees of a treebank
+
+
+def sibling_pool(trees: Iterable[Tree]) -> Pool:
+    """First siblings of sentences with BOS and EOS, as a model reads them."""
+    return [
+        first_siblings(Tree(("BOS", *([tree] if len(tree.words()) > 1 else tree.words()), "EOS"))) for tree in trees
+    ]
+
+
+def batch_of(pool: Pool, sentences: int, length: int, seed: int = 0) -> dict[str, Tensor]:
+    """Random words on trees of exactly this length: sentences of it, or several joined under one BOS where they are
+    too short."""
+    rng = random.Random(seed)
+    fitting = [row for row in pool if len(row) == length]
+    rows = [rng.choice(fitting) if fitting else joined(pool, length, rng) for _ in range(sentences)]
+    labels = torch.tensor([list(row) for row in rows])
+    words = torch.randint(3, VOCABULARY, labels.shape, generator=torch.Generator().manual_seed(seed))
+    return {"input_ids": words, "labels": words, "first_sibling": labels, "depths": oracle_depths(labels, None, SLOTS)}
+
+
+def joined(pool: Pool, length: int, rng: random.Random) -> list[int]:
+    """Sentences side by side under one BOS: each sentence's first word attaches to BOS.
+
+    >>> joined([[-1, 0, 1, 0]], 6, random.Random(0))
+    [-1, 0, 1, 0, 3, 0]
+    """
+    row = [-1]
+    while len(row) < length:
+        shift = len(row) - 1
+        row += [sibling + shift if sibling > 0 else sibling for sibling in rng.choice(pool)[1:-1]]
+    return row[:length]
+
+
+# Contenders
+
+
+class DenseSOM(nn.Module):
+    """The same model with every slot computed at every step, sharing its weights; one decision a token is given."""
+
+    def __init__(self, model: SOMForCausalLM):
+        super().__init__()
+        self.lm, self.som = model, model.model
+
+    def forward(
+        self, input_ids: Tensor, depths: Tensor, labels: Tensor, first_sibling: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Logits (B, T, V) and the loss that the model itself has for these decisions."""
+        B, T = input_ids.shape
+        N = self.som.config.num_slots
+        x = self.som.norm(self.som.embed(input_ids))  # (B, T, D)
+        memory = candidates = x.new_zeros(B, N + 1, x.shape[-1])
+        slots = torch.arange(N + 1)
+        states, attach, next_attach = [], [], []
+        for t in range(T):
+            depth = depths[:, t, None]
+            allowed = slots[:N] <= depth if t == 0 else slots[:N] <= depths[:, t - 1, None]
+            scores = self.som.parser(self.som.parser.queries(x[:, t, None]), self.som.parser.keys(candidates[:, :N]))
+            attach.append(scores.masked_fill(~allowed, -torch.inf))
+            memory = torch.where((slots == depth - 1)[..., None], candidates, memory)
+            candidates = self.climb(x[:, t], memory, depth)
+            guess = depths[:, t + 1, None] - 1 if t + 1 < T else depth.clamp(max=N - 1)
+            states.append(self.predict(memory, candidates, guess))
+            scores = self.som.next_parser(candidates[:, :N])
+            next_attach.append(scores.masked_fill(slots[:N] > depth, -torch.inf))
+        logits = self.lm.lm_head(self.lm.output_dropout(torch.stack(states, dim=1)))
+        return logits, self.loss(logits, torch.stack(attach, 1), torch.stack(next_attach, 1), labels, depths)
+
+    def climb(self, leaf: Tensor, memory: Tensor, depth: Tensor) -> Tensor:
+        N = memory.shape[1] - 1
+        candidates = [leaf]
+        for e in reversed(range(N)):
+            composed = self.som.cell(memory[:, e], candidates[0])
+            candidates.insert(0, torch.where(depth > e, composed, leaf))
+        return torch.stack(candidates, dim=1)  # (B, N + 1, D), the leaf from its depth on
+
+    def predict(self, memory: Tensor, candidates: Tensor, guess: Tensor) -> Tensor:
+        state, found = torch.zeros_like(memory[:, 0]), torch.zeros_like(memory[:, 0])
+        for e in range(memory.shape[1] - 1):
+            last = self.som.predict_cell(state, torch.where(guess == e, candidates[:, e], memory[:, e]))
+            found = torch.where(guess == e, last, found)
+            state = last
+        return found
+
+    def loss(self, logits: Tensor, attach: Tensor, next_attach: Tensor, labels: Tensor, depths: Tensor) -> Tensor:
+        best = depths[:, 1:].flatten() - 1
+        words = F.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+        decisions = F.cross_entropy(attach[:, 1:].flatten(0, 1), best)
+        return words + decisions + F.cross_entropy(next_attach[:, :-1].flatten(0, 1), best)
+
+
+class LSTM(nn.Module):
+    """An LSTM language model with tied embeddings, D → hidden → D."""
+
+    def __init__(self, hidden: int = 1030):
+        super().__init__()
+        self.embedding = nn.Embedding(VOCABULARY, HIDDEN)
+        self.wide, self.narrow = (nn.LSTM(a, b, batch_first=True) for a, b in ((HIDDEN, hidden), (hidden, HIDDEN)))
+        self.dropout = nn.Dropout(0.3)
+        self.output = nn.Linear(HIDDEN, VOCABULARY)
+        self.output.weight = self.embedding.weight
+
+    def forward(self, input_ids: Tensor, state: Any = (None, None)) -> tuple[Tensor, Any]:
+        x, wide = self.wide(self.dropout(self.embedding(input_ids)), state[0])
+        x, narrow = self.narrow(self.dropout(x), state[1])
+        return self.output(self.dropout(x)), (wide, narrow)
+
+
+def products(tokens: int, rows: int, hidden: int = HIDDEN, backward: bool = True) -> Step:
+    """The bare matrix products of a step: `rows` cell rows, both parsers on every live slot, the output layer."""
+    live = rows - tokens  # candidates: about one cell row each, besides the prediction network's
+    shapes = [(rows, 2 * hidden, 4 * hidden), (rows, 4 * hidden, 4 * hidden), (tokens, hidden, hidden)]
+    shapes += [(live, hidden, hidden), (live, hidden, hidden), (tokens, hidden, VOCABULARY)]
+    operands = [(torch.randn(m, k), torch.randn(k, n), torch.randn(m, n)) for m, k, n in shapes]
+
+    def step() -> None:
+        for x, weight, gradient in operands:
+            torch.mm(x, weight)
+            if backward:
+                torch.mm(gradient, weight.T)
+                torch.mm(x.T, gradient)
+
+    return step
+
+
+def gpt2(layers: int = 12, width: int = 768, heads: int = 12, vocabulary: int = 50_257) -> GPT2LMHeadModel:
+    config = GPT2Config(n_layer=layers, n_embd=width, n_head=heads, vocab_size=vocabulary, n_positions=1024)
+    config.bos_token_id = config.eos_token_id = config.pad_token_id = 0
+    return GPT2LMHeadModel(config)
+
+
+def som(**settings: Any) -> SOMForCausalLM:
+    config = {"vocab_size": VOCABULARY, "hidden_size": HIDDEN, "num_slots": SLOTS}
+    specials = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
+    return SOMForCausalLM(SOMConfig(**{**config, **specials, **settings}))
+
+
+def parameters(model: nn.Module) -> int:
+    return sum(p.numel() for p in model.parameters())
+
+
+# Steps
+
+
+def training_step(model: nn.Module, loss: Callable[[], Tensor]) -> Step:
+    def step() -> None:
+        model.train()
+        model.zero_grad(set_to_none=True)
+        loss().backward()
+
+    return step
+
+
+def no_gradient(model: nn.Module, run: Step) -> Step:
+    def step() -> None:
+        model.eval()
+        with torch.inference_mode():
+            run()
+
+    return step
+
+
+def next_words(logits: Tensor, input_ids: Tensor) -> Tensor:
+    return F.cross_entropy(logits[:, :-1].flatten(0, 1), input_ids[:, 1:].flatten())
+
+
+def generation(model: PreTrainedModel, batch: int, tokens: int) -> Step:
+    prompt = torch.full((batch, 4), 5)
+    settings = {"do_sample": False, "max_new_tokens": tokens, "min_new_tokens": tokens}
+    return no_gradient(model, lambda: model.generate(prompt, **settings))  # type: ignore[operator]
+
+
+def lstm_generation(model: LSTM, batch: int, tokens: int) -> Step:
+    def run() -> None:
+        logits, state = model(torch.full((batch, 4), 5))
+        for _ in range(tokens):
+            logits, state = model(logits[:, -1:].argmax(-1), state)
+
+    return no_gradient(model, run)
+
+
+# Measuring
+
+
+@dataclass
+class Timing:
+    """Seconds of every round."""
+
+    tokens: int
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        return self.tokens / statistics.median(self.seconds)
+
+    def ratio_to(self, other: Timing) -> dict[str, float]:
+        """How many times the other's tokens a second: median, smallest and largest of the rounds."""
+        rounds = [
+            (self.tokens / mine) / (other.tokens / theirs)
+            for mine, theirs in zip(self.seconds, other.seconds, strict=True)
+        ]
+        return {"median": statistics.median(rounds), "min": min(rounds), "max": max(rounds)}
+
+
+def measure(what: str, contenders: Contenders, rounds: int, progress: Callable[[str], None]) -> dict[str, Timing]:
+    """Times every contender once a round, after one round to warm up."""
+    timings = {name: Timing(tokens) for name, (_, tokens) in contenders.items()}
+    for number in range(rounds + 1):
+        for name, (step, _) in contenders.items():
+            progress(f"{what}, round {number} of {rounds}: {name}")
+            began = time.perf_counter()
+            step()
+            if number:
+                timings[name].seconds.append(time.perf_counter() - began)
+    return timings
+
+
+class CountOperators(TorchDispatchMode):
+    """Counts operator calls, each a kernel launch on a GPU; views launch nothing and are left out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.calls += not function.is_view
+        return function(*args, **(kwargs or {}))
+
+
+def operator_calls(step: Step) -> int:
+    with CountOperators() as counter:
+        step()
+    return counter.calls
+
+
+# What is compared
+
+
+def cell_rows(batch: dict[str, Tensor]) -> int:
+    """Cell rows that a step cannot do without: one per live slot, and one new prediction state a token."""
+    return int(batch["depths"].sum()) + batch["depths"].numel()
+
+
+def training_contenders(batch: dict[str, Tensor]) -> Contenders:
+    """A training step, forward and backward, of everything; the SOM's decisions are given unless said."""
+    ids, model, lstm = batch["input_ids"], som(), LSTM()
+    dense, small, large = DenseSOM(model), gpt2(8, 320, 8, VOCABULARY), gpt2()
+    sampled = {key: value for key, value in batch.items() if key != "depths"}
+    steps = {
+        "SOM": training_step(model, lambda: model(**batch).loss),
+        "SOM, decisions sampled": training_step(model, lambda: model(**sampled).loss),
+        "SOM, dense": training_step(model, lambda: dense(**batch)[1]),
+        "matrix products": products(ids.numel(), cell_rows(batch)),
+        "LSTM": training_step(lstm, lambda: next_words(lstm(ids)[0], ids)),
+        "GPT-2, same size": training_step(small, lambda: small(ids, labels=ids).loss),
+        "GPT-2 small": training_step(large, lambda: large(ids, labels=ids).loss),
+    }
+    if has_bf16():
+        steps["SOM, bf16"] = training_step(model, lambda: in_bf16(lambda: model(**batch).loss))
+    return {name: (step, ids.numel()) for name, step in steps.items()}
+
+
+def evaluation_contenders(batch: dict[str, Tensor]) -> Contenders:
+    """Reading without gradient, decisions greedy; the dense form is given them."""
+    ids, model, lstm = batch["input_ids"], som(), LSTM()
+    dense, small, large = DenseSOM(model), gpt2(8, 320, 8, VOCABULARY), gpt2()
+    steps = {
+        "SOM": no_gradient(model, lambda: model(ids)),
+        "SOM, dense": no_gradient(model, lambda: dense(**batch)),
+        "matrix products": products(ids.numel(), cell_rows(batch), backward=False),
+        "LSTM": no_gradient(lstm, lambda: lstm(ids)),
+        "GPT-2, same size": no_gradient(small, lambda: small(ids)),
+        "GPT-2 small": no_gradient(large, lambda: large(ids)),
+    }
+    return {name: (step, ids.numel()) for name, step in steps.items()}
+
+
+def generation_contenders(rows: int, tokens: int) -> Contenders:
+    """Greedy continuation of a short prompt."""
+    steps = {
+        "SOM": generation(som(), rows, tokens),
+        "LSTM": lstm_generation(LSTM(), rows, tokens),
+        "GPT-2, same size": generation(gpt2(8, 320, 8, VOCABULARY), rows, tokens),
+        "GPT-2 small": generation(gpt2(), rows, tokens),
+    }
+    return {name: (step, rows * tokens) for name, step in steps.items()}
+
+
+def has_bf16() -> bool:
+    """Whether the CPU multiplies bfloat16 itself."""
+    capabilities = torch.cpu.get_capabilities()
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
+
+
+def in_bf16(run: Callable[[], Any]) -> Any:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return run()
+
+
+# How cost grows
+
+
+def by_length(pool: Pool, tokens: int, lengths: Sequence[int]) -> Contenders:
+    """Training steps of the same number of tokens in fewer and longer sequences, decisions given and sampled."""
+    model, steps = som(), {}
+    for length in lengths:
+        batch = batch_of(pool, tokens // length, length)
+        sampled = {key: value for key, value in batch.items() if key != "depths"}
+        steps[f"{length}"] = (training_step(model, partial(loss_of, model, batch)), batch["input_ids"].numel())
+        steps[f"{length}, sampled"] = (
+            training_step(model, partial(loss_of, model, sampled)),
+            batch["input_ids"].numel(),
+        )
+    return steps
+
+
+def by_setting(pool: Pool, name: str, values: Sequence[int]) -> Contenders:
+    """Training steps of models that differ in one setting, on the same sentences and decisions."""
+    batch, steps = batch_of(pool, 64, 18), {}
+    for value in values:
+        model = som(**{name: value})
+        steps[f"{value}"] = (training_step(model, partial(loss_of, model, batch)), batch["input_ids"].numel())
+    return steps
+
+
+def by_batch_size(pool: Pool, sizes: Sequence[int]) -> Contenders:
+    model, steps = som(), {}
+    for size in sizes:
+        batch = batch_of(pool, size, 18)
+        steps[f"{size}"] = (training_step(model, partial(loss_of, model, batch)), batch["input_ids"].numel())
+    return steps
+
+
+def by_position(positions: Sequence[int], tokens: int = 20) -> Contenders:
+    """Reading on, one token at a time, after so many."""
+    model, steps = som().eval(), {}
+    for position in positions:
+        with torch.inference_mode():
+            cache = model(
+                torch.randint(3, VOCABULARY, (1, position)), use_cache=True, logits_to_keep=1
+            ).past_key_values
+        steps[f"{position}"] = (no_gradient(model, partial(read_on, model, cache, tokens)), tokens)
+    return steps
+
+
+def read_on(model: SOMForCausalLM, cache: SOMCache, tokens: int) -> None:
+    cache = copy.deepcopy(cache)  # every round goes on from the same state
+    for word in range(tokens):
+        model(torch.tensor([[3 + word]]), past_key_values=cache, use_cache=True)
+
+
+def loss_of(model: SOMForCausalLM, batch: dict[str, Tensor]) -> Tensor:
+    loss = model(**batch).loss
+    assert loss is not None
+    return loss
+
+
+# Memory and launches
+
+
+def peak_memory(hidden: int, vocabulary: int, sentences: int, length: int) -> float:
+    """GiB by which one training step makes a fresh process grow, weights and gradients included."""
+    call = f"step_memory({hidden}, {vocabulary}, {sentences}, {length})"
+    code = f"import som.bench; print(som.bench.{call})"
+    return float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
+
+
+def step_memory(hidden: int, vocabulary: int, sentences: int, length: int) -> float:
+    """What `peak_memory` runs."""
+    batch = batch_of(builtin_pool(), sentences, length)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    model = som(hidden_size=hidden, vocab_size=vocabulary)
+    training_step(model, partial(loss_of, model, batch))()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20
+
+
+# All of it
+
+
+def bench(pool: Pool, rounds: int = 5, quick: bool = False, progress: Callable[[str], None] = print) -> dict[str, Any]:
+    """Runs everything and returns rates, ratios to the SOM, growth, memory and operator calls."""
+    batch = batch_of(pool, 64, 18)
+    lengths = [16, 64, 256] if quick else [16, 32, 64, 128, 256, 512, 1024]
+    compared = {
+        "training": training_contenders(batch),
+        "evaluation": evaluation_contenders(batch),
+        "generation, 1 row": generation_contenders(1, 10 if quick else 50),
+        "generation, 32 rows": generation_contenders(32, 5 if quick else 20),
+    }
+    growth = {
+        "tokens a sentence": by_length(pool, 256 if quick else 1024, lengths),
+        "sentences a step": by_batch_size(pool, [8, 64] if quick else [1, 8, 32, 64, 128]),
+        "slots": by_setting(pool, "num_slots", [15, 60] if quick else [15, 30, 60]),
+        "hidden size": by_setting(pool, "hidden_size", [100, 400] if quick else [100, 200, 400, 800]),
+        "position": by_position([10, 100] if quick else [100, 1000, 2000, 4000]),
+    }
+    report = machine()
+    report |= {"compared": {}, "growth": {}}
+    for name, contenders in compared.items():
+        timings = measure(name, contenders, rounds, progress)
+        report["compared"][name] = {
+            who: {"tokens a second": timing.rate, "SOM is faster by": timings["SOM"].ratio_to(timing)}
+            for who, timing in timings.items()
+        }
+    for name, contenders in growth.items():
+        timings = measure(name, contenders, rounds, progress)
+        first = next(iter(timings.values()))
+        report["growth"][name] = {
+            who: {"tokens a second": timing.rate, "relative": timing.ratio_to(first)}
+            for who, timing in timings.items()
+        }
+    report["operator calls a training step"] = {
+        who: operator_calls(step) for who, (step, _) in compared["training"].items() if who != "matrix products"
+    }
+    progress("memory")
+    sizes = {"PTB, 1,152 tokens": (400, 23_815, 64, 18)} | (
+        {} if quick else {"MD, 4,096 tokens": (500, 50_257, 128, 32)}
+    )
+    report["peak memory of a training step, GiB"] = {name: peak_memory(*size) for name, size in sizes.items()}
+    return report
+
+
+def machine() -> dict[str, Any]:
+    """What the figures depend on."""
+    name = torch.cpu.get_capabilities().get("cpu_name") or platform.processor()
+    return {
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "cpu": name,
+        "python": platform.python_version(),
+    }
+
+
+def builtin_pool() -> Pool:
+    """First siblings of the built-in treebank's test sentences."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "builtin.conllu"
+        file.write_text("\n".join(builtin_treebank("test")), encoding="utf-8")
+        return sibling_pool(example.tree for example in read_treebank([file]))
+
+
+# Showing it
+
+
+def tables(report: dict[str, Any]) -> list[Table]:
+    found = []
+    for name, rows in report["compared"].items():
+        table = Table("", "tokens/s", "SOM is faster by", "range", title=name)
+        for who, row in rows.items():
+            ratio = row["SOM is faster by"]
+            table.add_row(who, f"{row['tokens a second']:,.0f}", f"{ratio['median']:.2f}×", spread(ratio))
+        found.append(table)
+    for name, rows in report["growth"].items():
+        table = Table(name, "tokens/s", "relative", "range")
+        for who, row in rows.items():
+            table.add_row(
+                who, f"{row['tokens a second']:,.0f}", f"{row['relative']['median']:.2f}", spread(row["relative"])
+            )
+        found.append(table)
+    for name in ("operator calls a training step", "peak memory of a training step, GiB"):
+        table = Table("", name)
+        for who, value in report[name].items():
+            table.add_row(who, f"{value:,.4g}")
+        found.append(table)
+    return found
+
+
+def spread(ratio: dict[str, float]) -> str:
+    return f"{ratio['min']:.2f}–{ratio['max']:.2f}"
+
+
+def plot(report: dict[str, Any], file: str) -> None:
+    """Rates of the contenders and how cost grows, one panel each."""
+    from matplotlib.figure import Figure
+
+    panels = {**report["compared"], **report["growth"]}
+    figure = Figure(figsize=(14, 10), layout="constrained")
+    for axes, (name, rows) in zip(figure.subplots(3, 3).flat, panels.items(), strict=True):
+        rates = [row["tokens a second"] for row in rows.values()]
+        axes.barh(list(rows), rates, color=["tab:orange" if who.startswith("SOM") else "tab:blue" for who in rows])
+        axes.invert_yaxis()
+        axes.set_title(name)
+        axes.set_xlabel("tokens a second")
+    figure.savefig(file)

@@ -1,0 +1,59 @@
+"""The benchmark compares like with like; how fast anything is, no test says."""
+
+import json
+import random
+
+import pytest
+import torch
+from conftest import make_model, random_first_siblings
+
+from modeling_som import oracle_depths
+from som import bench
+from som.cli import main
+
+
+@pytest.fixture
+def pool():
+    rng = random.Random(0)
+    return [random_first_siblings(length, rng) for length in (5, 9, 9, 18, 18, 7)]
+
+
+def test_the_dense_contender_is_the_same_model(pool):
+    model = make_model(num_slots=5)
+    labels = torch.tensor([row for row in pool if len(row) == 9])
+    words = torch.randint(3, 23, labels.shape)
+    batch = {"input_ids": words, "labels": words, "first_sibling": labels, "depths": oracle_depths(labels, None, 5)}
+    out = model(**batch)
+    logits, loss = bench.DenseSOM(model)(**batch)
+    # at the last token the model's own guess is greedy, where the dense form is given one
+    torch.testing.assert_close(logits[:, :-1], out.logits[:, :-1], atol=1e-10, rtol=0)
+    torch.testing.assert_close(loss, out.loss, atol=1e-10, rtol=0)
+
+
+def test_batches_have_the_length_asked_for_and_reachable_depths(pool):
+    for length in (9, 40):
+        batch = bench.batch_of(pool, 3, length)
+        assert {tuple(value.shape) for value in batch.values()} == {(3, length)}
+        assert make_model(num_slots=bench.SLOTS, vocab_size=bench.VOCABULARY)(**batch).loss.isfinite()
+
+
+def test_the_contenders_have_the_parameters_of_a_som():
+    size = bench.parameters(bench.som())
+    for model in (bench.LSTM(), bench.gpt2(8, 320, 8, bench.VOCABULARY)):
+        assert abs(bench.parameters(model) / size - 1) < 0.05
+    assert round(bench.parameters(bench.gpt2()) / 1e6) == 124
+
+
+def test_ratios_are_taken_within_rounds():
+    fast, slow = bench.Timing(100, [1.0, 2.0]), bench.Timing(100, [2.0, 8.0])
+    assert fast.ratio_to(slow) == {"median": 3.0, "min": 2.0, "max": 4.0}
+
+
+@pytest.mark.slow
+def test_som_bench_writes_figures_and_a_plot(tmp_path):
+    assert (
+        main(["bench", "--quick", "--rounds", "1", "--json", f"{tmp_path}/b.json", "--plot", f"{tmp_path}/b.svg"]) == 0
+    )
+    report = json.loads((tmp_path / "b.json").read_text())
+    assert report["compared"]["training"]["SOM"]["SOM is faster by"]["median"] == 1.0
+    assert (tmp_path / "b.svg").stat().st_size > 1000
