@@ -26,6 +26,7 @@ EXPORTS = {  # loaded when first asked for: `import som` stays quick
     "surprisals": "surprisal",
     "surprisals_all": "surprisal",
     "generate": "generation",
+    "evaluate": "evaluation",
 }
 
 

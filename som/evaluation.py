@@ -118,15 +118,22 @@ class Report:
     def __rich__(self) -> Table:
         columns = {"all": self.total, **self.by_length}
         columns = {name: counts for name, counts in columns.items() if counts.sentences}
-        table = Table("", *columns, title=self.title)
-        for column in table.columns[1:]:
-            column.justify = "right"
+        table = table_of_numbers(self.title, *columns)
         table.add_row("sentences", *(f"{counts.sentences:,}" for counts in columns.values()))
         pieces = self.total.with_eos != self.total.words_with_eos  # else per token and per word are the same
         for name, label in LABELS.items():
             if pieces or "per_word" not in name:
                 table.add_row(label, *(cell(name, counts.measures()[name]) for counts in columns.values()))
         return table
+
+
+def table_of_numbers(title: str, *columns: str) -> Table:
+    """An empty table: names on the left, then these columns."""
+    table = Table(title=title)
+    table.add_column("", no_wrap=True)
+    for column in columns:
+        table.add_column(column, justify="right", overflow="fold")
+    return table
 
 
 def cell(name: str, value: float | None) -> str:

@@ -16,7 +16,7 @@ from huggingface_hub.utils import validate_repo_id
 
 from modeling_som import SOMForCausalLM
 from som.evaluation import LABELS, SECTIONS, cell
-from som.inference import load
+from som.inference import load, quiet
 
 TEMPLATE = Path(__file__).with_name("card.md")
 CARD = "README.md"
@@ -170,7 +170,8 @@ def staged(checkpoint: str | Path, repo_id: str, results: Sequence[str | Path], 
     old_card = Path(checkpoint) / CARD
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        model.save_pretrained(folder)
+        with quiet():
+            model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         keep = old_card.is_file() and not results
         card = old_card.read_text("utf-8") if keep else str(make_card(model, repo_id, results, **settings))

@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerFast
 
 from modeling_som import SOMForCausalLM
 from som.blimp import BlimpReport, Pair, score_blimp
+from som.evaluation import table_of_numbers
 from som.inference import Scored, check_method, score, split_words
 from som.syntaxgym import UNPUBLISHED, Suite, SyntaxGymReport, circuit, circuit_means
 from som.syntaxgym import score as score_suites
@@ -123,14 +124,6 @@ class SyntaxGymResult:
             unknown = str(len(self.report.unknown[suite])) if self.report.unknown else "–"
             items = str(len(self.report.outcomes[suite]))
             table.add_row(f"  {suite}", items, percent(every[suite]), percent(first[suite]), unknown)
-
-
-def table_of_numbers(title: str, *columns: str) -> Table:
-    table = Table(title=title)
-    table.add_column("", no_wrap=True)
-    for column in columns:
-        table.add_column(column, justify="right", overflow="fold")
-    return table
 
 
 def percent(share: float | None) -> str:
