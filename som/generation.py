@@ -165,6 +165,12 @@ def inner_pieces(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     return sorted(set(range(len(tokenizer))) - words)
 
 
+def spell(tokenizer: PreTrainedTokenizerBase, pieces: list[int]) -> str:
+    """A word as its pieces spell it, without bytes that would break a line or a tree."""
+    printable = (c for c in str(tokenizer.decode(pieces)) if c.isprintable() and not c.isspace())
+    return "".join(printable) or str(tokenizer.convert_ids_to_tokens(pieces[0]))
+
+
 def finish(tokenizer: PreTrainedTokenizerBase, start: Sentence, given: dict[int, str], drawn: Drawn) -> Generated:
     """Puts the pieces of words together; words that were given stay, unless new pieces make them longer."""
     ids = drawn.ids[:-1] if drawn.ids[-1] == tokenizer.eos_token_id and len(drawn.ids) > 1 else drawn.ids
@@ -173,8 +179,7 @@ def finish(tokenizer: PreTrainedTokenizerBase, start: Sentence, given: dict[int,
     starts, words = [*start.starts, *new], []
     for i, (place, stop) in enumerate(zip(starts, [*starts[1:], len(ids)], strict=True)):
         longer = place < read < stop
-        decoded = str(tokenizer.decode(ids[place:stop])).strip() or str(tokenizer.convert_ids_to_tokens(ids[place]))
-        words.append(given[i] if i in given and not longer else decoded)
+        words.append(given[i] if i in given and not longer else spell(tokenizer, ids[place:stop]))
     sentence = Sentence(ids, words, joined_offsets(words), starts)
     parse = Parse(words, sentence.offsets, sentence.of_words(drawn.depths))
     return Generated(" ".join(words), parse, drawn.log_prob)

@@ -25,11 +25,11 @@ class Parse:
     ((the cat) sleeps)
     >>> print(parse.evalb())
     (X (X (X the) (X cat)) (X sleeps))
-    >>> print(parse.conll())
+    >>> print(parse.conll().replace("\\t", " "))
     # depths = 1 2 2
-    1	the	1	0	0	3
-    2	cat	2	1	4	7
-    3	sleeps	2	1	8	14
+    1 the 1 0 0 3
+    2 cat 2 1 4 7
+    3 sleeps 2 1 8 14
     <BLANKLINE>
     """
 

@@ -336,15 +336,15 @@ def _pyevalb_tree(text: str):
 def test_five_thousand_words_are_read_and_written_but_not_drawn():
     model, tokenizer = make_pair("word", num_slots=1)  # every tree branches to the left: as deep as can be
     text = " ".join(["the old dog sees a cat"] * 834)
-    (parsed,) = parse_all(model, tokenizer, [text])
-    assert len(parsed.words) == 5004
+    rows = surprisals(model, tokenizer, text)
+    parsed = Parse([row.word for row in rows], [(row.start, row.end) for row in rows], [row.depth for row in rows])
+    assert len(parsed.words) == 5004 and all(math.isfinite(row.surprisal) for row in rows)
     assert Tree.parse(parsed.brackets()) == parsed.tree
     assert parsed.conll().count("\n") == 5005 and parsed.evalb().count("(X the)") == 834
     assert parsed.to_nltk().label() == "*"
     for draw in (parsed.draw, parsed.svg):
         with pytest.raises(ValueError, match="5004 words are too many to draw"):
             draw()
-    assert len(surprisals(model, tokenizer, text)) == 5004
 
 
 # surprisal
