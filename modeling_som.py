@@ -10,6 +10,7 @@ once, level by level over the whole batch). The parsers, the prediction network 
 tokens at once. Only live slots are ever computed.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -396,7 +397,7 @@ class Dropout(nn.Dropout):
         if not self.training or self.p == 0 or x.device.type != "cpu":
             return super().forward(x)
         bits = torch.empty(x.numel() // 4 + 1, dtype=torch.int64).random_(-(2**63), 2**63 - 1)
-        dropped = round(self.p * 2**16)
+        dropped = min(round(self.p * 2**16), 2**16 - 1)
         keep = bits.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - 2**15
         return x * keep * (2**16 / (2**16 - dropped))
 
@@ -512,6 +513,18 @@ class Growth(NamedTuple):
     subtrees: Tensor  # (rows, D)
 
 
+class Reading(NamedTuple):
+    """What was read: decisions, labels, states to predict from, and the state to go on with."""
+
+    depths: Tensor  # (P,)
+    attach_logits: Tensor  # (P, N)
+    best: Tensor | None  # (P,) the oracle's depths
+    hidden: Tensor  # (P, D)
+    next_attach_logits: Tensor | None  # (P, N)
+    branches: Tensor | None  # (R, D)
+    state: Callable[[], SOMState]
+
+
 class Prediction(NamedTuple):
     """What the prediction network makes of the subtrees."""
 
@@ -586,12 +599,41 @@ class SOMModel(SOMPreTrainedModel):
             input_ids, inputs_embeds, attention_mask, past_key_values, first_sibling, depths
         )
         words = self.embed(input_ids) if inputs_embeds is None else inputs_embeds  # (B, T, D)
-        batch = Batch.of(mask, words.shape[:2], words.device)
-        x = self.norm(batch.pack(words)).to(words.dtype)  # (P, D)
-        state = SOMState.empty(len(words), x) if state is None else state
+        marginal = self.wants_mixture(marginal, given=depths is not None)
+        one_token = words.shape[1] == 1 and mask is None and first_sibling is None and depths is None
+        if one_token and not torch.is_grad_enabled():
+            reading, unpack = self.step(words[:, 0], state, marginal), partial(torch.unsqueeze, dim=1)
+        else:
+            batch = Batch.of(mask, words.shape[:2], words.device)
+            siblings = None if first_sibling is None else batch.pack(first_sibling)
+            depths = None if depths is None else batch.pack(depths)
+            reading, unpack = self.read(batch.pack(words), batch, state, siblings, depths, marginal), batch.unpack
+        if self.config.use_cache and not self.training if use_cache is None else use_cache:
+            past_key_values = SOMCache() if past_key_values is None else past_key_values
+            past_key_values.update(reading.state(), words.shape[1])
+        else:
+            past_key_values = None
+        wants_states = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
+        hidden = unpack(reading.hidden)
+        return SOMModelOutput(
+            last_hidden_state=hidden,
+            past_key_values=past_key_values,
+            hidden_states=(words, hidden) if wants_states else None,
+            depths=unpack(reading.depths),
+            oracle_depths=None if reading.best is None else unpack(reading.best),
+            attach_logits=unpack(reading.attach_logits),
+            next_attach_logits=None if reading.next_attach_logits is None else unpack(reading.next_attach_logits),
+            branch_states=reading.branches,
+        )
 
-        labels = None if first_sibling is None else self.labels(batch.pack(first_sibling), batch)
-        given = self.given_depths(batch, depths, labels)
+    def read(self, words: Tensor, batch: Batch, state: SOMState | None, siblings, given, marginal: bool) -> Reading:
+        """Reads a whole batch (P, D): explores where decisions are not given, learns where gradients are wanted."""
+        x = self.norm(words).to(words.dtype)
+        state = SOMState.empty(batch.shape[0], x) if state is None else state
+        labels = None if siblings is None else self.labels(siblings, batch)
+        if given is None and labels is not None and self.training and self.config.oracle == "static":
+            given = batch.unjustify(oracle_depths(labels, None, self.config.num_slots))
+            marginal = False
         growth = self.grow(x, batch, state) if given is None else None
         depths = growth.depths if given is None else given  # (P,)
         layout = Layout(batch, state, depths, self.config.num_slots)
@@ -599,32 +641,60 @@ class SOMModel(SOMPreTrainedModel):
             nodes = self.regrow(x, layout, state)
             attach_logits = self.attach_logits(x, nodes, layout)
         else:
-            nodes = layout.place(growth, state)
-            attach_logits = growth.attach_logits
+            nodes, attach_logits = layout.place(growth, state), growth.attach_logits
         best = None if labels is None else self.best_depths(labels, depths, batch)
         prediction = self.predict(nodes, layout, state, best, given is not None, marginal)
+        final = partial(layout.final_state, nodes, prediction.prefix)
+        return Reading(depths, attach_logits, best, *prediction[:3], final)
 
-        use_cache = (self.config.use_cache and not self.training) if use_cache is None else use_cache
-        if use_cache:
-            past_key_values = SOMCache() if past_key_values is None else past_key_values
-            past_key_values.update(layout.final_state(nodes, prediction.prefix), words.shape[1])
-        wants_states = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
-        unpacked = {
-            name: None if packed is None else batch.unpack(packed)
-            for name, packed in {
-                "last_hidden_state": prediction.hidden,
-                "depths": depths,
-                "oracle_depths": best,
-                "attach_logits": attach_logits,
-                "next_attach_logits": prediction.logits,
-            }.items()
-        }
-        return SOMModelOutput(
-            **unpacked,
-            past_key_values=past_key_values if use_cache else None,
-            hidden_states=(words, unpacked["last_hidden_state"]) if wants_states else None,
-            branch_states=prediction.branches,
-        )
+    def step(self, words: Tensor, state: SOMState | None, marginal: bool) -> Reading:
+        """Reads one token a row (B, D), without gradient: the recurrence as it is defined, with no bookkeeping."""
+        x = self.norm(words).to(words.dtype)
+        state = SOMState.empty(len(x), x) if state is None else state
+        rows, first = torch.arange(len(x), device=x.device), state.depth < 0
+        scores = self.parser(self.parser.queries(x)[:, None], self.parser.keys(state.candidates))  # (B, K)
+        attach_logits = self.live_logits(scores, state.depth)
+        attach = torch.where(first, 0, choose(attach_logits, self.training))
+        depth = torch.where(first, 0, attach + 1)
+        sibling = state.candidates[rows, attach]
+        memory = F.pad(state.memory, (0, 0, 0, 1)).index_put_((rows, attach), sibling)
+        climbed = list(self.climb(x, memory, depth))
+        candidates = x.new_zeros(len(x), len(climbed) + 1, x.shape[1]).index_put_((rows, depth), x)
+        for some, e, subtrees in climbed:
+            candidates[some, e] = subtrees
+        prefix = F.pad(state.prefix, (0, 0, 0, 1))
+        if self.config.prediction_network:
+            new = self.predict_cell(state.prefix[rows, attach], sibling).masked_fill(first[:, None], 0)
+            prefix = prefix.index_put_((rows, depth), new)
+        width = min(candidates.shape[1], self.config.num_slots)
+        state = SOMState(memory[:, :width], candidates[:, :width], prefix[:, :width], depth)
+        return Reading(depth, attach_logits, None, *self.predict_from(state, marginal), lambda: state)
+
+    def predict_from(self, state: SOMState, marginal: bool) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """What `predict` gives, for one state a row: hidden states, logits of p', branches."""
+        if not self.config.prediction_network:
+            return state.candidates[:, 0], None, None
+        logits = self.live_logits(self.next_parser(state.candidates), state.depth)
+        rows, guess = torch.arange(len(logits), device=logits.device), choose(logits, self.training)
+        hidden = self.predict_cell(state.prefix[rows, guess], state.candidates[rows, guess])
+        live = logits[:, : state.prefix.shape[1]] > -torch.inf
+        branches = self.predict_cell(state.prefix[live], state.candidates[live]) if marginal else None
+        return hidden, logits, branches
+
+    def live_logits(self, scores: Tensor, depth: Tensor) -> Tensor:
+        """(B, K) → (B, N), -inf where there is nothing to attach to."""
+        dead = torch.arange(scores.shape[1], device=scores.device) > depth[:, None]
+        scores = scores.masked_fill(dead, -torch.inf)
+        return F.pad(scores, (0, self.config.num_slots - scores.shape[1]), value=-torch.inf)
+
+    def wants_mixture(self, marginal: bool | None, given: bool) -> bool:
+        """Whether the states after every guess of p' are asked for, by the caller or by the configuration."""
+        if not self.config.prediction_network:
+            return False
+        if marginal is None:
+            wanted = self.config.next_attachment == "marginal" if self.training else self.config.marginal
+            return wanted and not given
+        return marginal
 
     def embed(self, input_ids: Tensor) -> Tensor:
         """Looks words up; in training, `embedding_dropout` of the word types are zero for the whole batch."""
@@ -703,29 +773,13 @@ class SOMModel(SOMPreTrainedModel):
         labels = batch.justify(first_sibling)
         return left_branching(labels) if self.config.oracle == "left_branching" else labels
 
-    def given_depths(self, batch: Batch, depths: Tensor | None, labels: Tensor | None) -> Tensor | None:
-        """Decisions that are not the model's to take: the caller's, or the gold tree's under the static oracle."""
-        if depths is not None:
-            return batch.pack(depths)
-        if len(batch.position) == 0:  # all padding, as a chunk of a longer input may be
-            return batch.position
-        if self.training and labels is not None and self.config.oracle == "static":
-            return batch.unjustify(oracle_depths(labels, None, self.config.num_slots))
-        return None
-
     def best_depths(self, labels: Tensor, depths: Tensor, batch: Batch) -> Tensor:
         """(P,): the oracle's labels, given the decisions taken."""
         printed = self.config.oracle == "dynamic_paper"
         return batch.unjustify(oracle_depths(labels, batch.justify(depths), self.config.num_slots, printed))
 
     def predict(
-        self,
-        nodes: Tensor,
-        layout: Layout,
-        state: SOMState,
-        best: Tensor | None,
-        given: bool,
-        marginal: bool | None,
+        self, nodes: Tensor, layout: Layout, state: SOMState, best: Tensor | None, given: bool, marginal: bool
     ) -> Prediction:
         """Runs the prediction network from the root down to the guessed attachment of the next word."""
         if not self.config.prediction_network:
@@ -739,9 +793,6 @@ class SOMModel(SOMPreTrainedModel):
         chosen = layout.live(layout.depths).cumsum(0) - layout.live(layout.depths)
         chosen = chosen.to(nodes.device) + guess  # (P,) into the branches
 
-        if marginal is None:
-            wanted = self.config.next_attachment == "marginal" if self.training else self.config.marginal
-            marginal = wanted and not given
         if marginal:
             branches = self.predict_cell(prefix.index_select(0, source), nodes.index_select(0, subtree))
             return Prediction(branches.index_select(0, chosen), logits, branches, prefix)
@@ -797,6 +848,7 @@ class SOMModel(SOMPreTrainedModel):
         if state is not None and first_sibling is not None:
             raise ValueError("first_sibling labels whole sentences and cannot be combined with past_key_values")
         mask = None if attention_mask is None else attention_mask[:, -T:].bool()
+        mask = None if mask is None or mask.all() else mask
         self.check_values(input_ids, mask, state, first_sibling, depths)
         return state, mask
 

@@ -180,6 +180,23 @@ def test_stopping_and_resuming_changes_nothing(switch, cut, sentences):
     assert tail.past_key_values.get_seq_length() == ids.shape[1]
 
 
+@pytest.mark.parametrize("switch", ["eSOM", "dSOM", "no prediction network", "marginal in evaluation", "one slot"])
+def test_reading_token_by_token_changes_nothing(switch, sentences):
+    model = make_model(**SWITCHES[switch])
+    ids = torch.tensor([sentences[0][0], sentences[0][0][::-1]])
+    with torch.no_grad():
+        whole, cache, steps = model(ids, use_cache=True), None, []
+        for t in range(ids.shape[1]):
+            steps.append(model(ids[:, t : t + 1], past_key_values=cache, use_cache=True))
+            cache = steps[-1].past_key_values
+    for name in ("logits", "depths", "attach_logits", "next_attach_logits"):
+        if getattr(whole, name) is not None:
+            joined = torch.cat([getattr(step, name) for step in steps], dim=1)
+            torch.testing.assert_close(joined, getattr(whole, name), atol=1e-10, rtol=0)
+    for stepped, read in zip(cache.state, whole.past_key_values.state, strict=True):
+        assert stepped.shape == read.shape
+
+
 def test_gradients_flow_through_a_resumed_state(tiny, sentences):
     ids = torch.tensor([sentences[0][0]])
     whole = gradients(tiny, tiny(ids).logits[:, 5:].square().sum())
