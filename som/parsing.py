@@ -122,7 +122,9 @@ def parse(
     k: int = 32,
     seed: int = 0,
 ) -> NltkTree:
-    """The binary tree of one sentence, a text or a list of words, for nltk and svgling."""
+    """The binary tree of one sentence, a text or a list of words, for nltk and svgling.
+
+    For a picture in characters see `Parse.draw`: nltk's own misplaces words that stand beside constituents."""
     return parse_all(model, tokenizer, [text], method, k=k, seed=seed)[0].to_nltk()
 
 
