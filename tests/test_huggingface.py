@@ -203,14 +203,14 @@ def test_what_a_recurrent_state_cannot_do_is_refused(tiny, prompts):
 
 
 def test_a_state_can_be_offloaded_fetched_repeated_selected_and_reset(tiny, prompts):
-    cache = tiny(torch.tensor(prompts[:1]), use_cache=True).past_key_values
+    cache = tiny(**padded(prompts), use_cache=True).past_key_values
     layer, state = cache.layers[0], cache.state
     layer.offload()
     layer.prefetch()
     assert all(torch.equal(*parts) for parts in zip(state, cache.state, strict=True))
     cache.batch_repeat_interleave(3)
-    assert torch.equal(cache.state.memory, state.memory.repeat(3, 1, 1))
-    cache.batch_select_indices(torch.tensor([2]))
+    assert torch.equal(cache.state.memory, state.memory.repeat_interleave(3, dim=0))
+    cache.batch_select_indices(3 * torch.arange(len(prompts)) + 2)
     assert all(torch.equal(*parts) for parts in zip(state, cache.state, strict=True))
     cache.reset()
     assert cache.state is None and cache.get_seq_length() == 0
