@@ -1,0 +1,207 @@
+"""`make demo`: from nothing to a trained and measured model, and what it makes of sentences it has never seen.
+
+The first steps are commands, printed as they are run. Everything goes into one folder; what is already there is used.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import log
+from pathlib import Path
+from typing import Any
+
+from datasets import load_from_disk
+from rich.console import Console
+from rich.table import Table
+
+from som import cli, grammar
+from som.blimp import BlimpReport, Pair, score_blimp
+from som.data import SUMMARY
+from som.evaluation import LABELS, Counts, cell, count, evaluate, sentence_siblings
+from som.generation import generate
+from som.inference import Scored, encode, load
+from som.oracle import gold_depths, left_branching
+from som.parsing import parse_all
+from som.report import Section, html, learning_curves, svg, tree_svg
+from som.surprisal import WordSurprisal, plot, surprisals_all
+from som.targeted import evaluate_blimp, percent, table_of_numbers
+from som.training import LOG, write_whole
+from som.treebanks import Example, read_treebank
+from som.trees import binarise
+
+SETTINGS = ("--hidden-size", "128", "--epochs", "8")
+MEASURES = ("ppl", "p_acc", "p_next_acc", "uf1_binarised", "uf1_nary")
+CONTRAST = "agreement_prepositional_phrase"  # the minimal pairs to show one of
+NOTE = (
+    "On the test split of the built-in treebank; perplexity as it is, the rest in per cent. "
+    "The baseline predicts words from the word before (Kneser-Ney) and takes all trees to be left-branching."
+)
+
+
+def main() -> int:
+    """Run the demo and return its exit code."""
+    try:
+        return demo(Path("demo"))
+    except KeyboardInterrupt:
+        print("demo: interrupted; the next one goes on from here", file=sys.stderr)
+        return 130
+
+
+def demo(folder: Path, settings: Sequence[str] = SETTINGS) -> int:
+    """Prepare, train, measure, show; the exit code is that of the command that went wrong, if one did."""
+    data, run = folder / "data", folder / "model"
+    commands = [["train", str(data), "--out", str(run), *settings, "--resume"]]
+    if not (data / SUMMARY).is_file():
+        commands.insert(0, ["prepare", "builtin", "--out", str(data)])
+    for command in commands:
+        print(f"\n$ {shlex.join(['som', *command])}", flush=True)
+        if code := cli.main(command):
+            return code
+    show(folder, Console())
+    return 0
+
+
+def show(folder: Path, console: Console) -> None:
+    """Measure the model, print what it can do, and write the report."""
+    model, tokenizer = load(folder / "model")
+    examples = list(read_treebank([folder / "data" / "test.conllu"]))
+    bigrams = Bigrams.of(load_from_disk(str(folder / "data"))["train"]["input_ids"], len(tokenizer))
+    results = compare(model, tokenizer, bigrams, examples)
+    console.print("", results_table(results))
+    (made,) = generate(model, tokenizer)
+    console.print(f"\nA sentence that the model made up, as it parses it:\n\n{made.parse.draw()}\n", highlight=False)
+    pair = next(pair for pair in grammar.minimal_pairs() if pair.kind == CONTRAST)
+    good, bad = surprisals_all(model, tokenizer, [pair.good, pair.bad])
+    console.print(surprisal_table(good, bad))
+    sections = [
+        Section("How good it is", NOTE, results),
+        Section("How it learnt", pictures={"": svg(learning_curves(folder / "model" / LOG))}),
+        Section("A sentence that it made up", made.text, pictures={"": made.parse.svg()}),
+        Section("Sentences it has never seen", pictures=tree_pictures(model, tokenizer, examples)),
+        Section("Surprisal, word by word", contrast(good, bad), pictures={"": svg(plot([good, bad]))}),
+    ]
+    report = folder / "report.html"
+    write_whole(report, html("A SOM of the built-in treebank", sections))
+    console.print(f"\nThe same with trees and curves: {report.resolve().as_uri()}", soft_wrap=True)
+
+
+# What is measured
+
+
+def compare(model: Any, tokenizer: Any, bigrams: Bigrams, examples: Sequence[Example]) -> dict[str, dict[str, str]]:
+    """The figures of the model and of the baseline, by name."""
+    ours = evaluate(model, tokenizer, examples).total
+    theirs = sum((bigrams.count(tokenizer, example, model.config.num_slots) for example in examples), Counts())
+    pairs = [Pair(pair.kind, pair.kind, "syntax", pair.good, pair.bad) for pair in grammar.minimal_pairs()]
+    judged = {"SOM": evaluate_blimp(model, tokenizer, pairs).report, "baseline": bigrams.judge(tokenizer, pairs)}
+    rows = {
+        LABELS[name]: {"SOM": cell(name, ours.measures()[name]), "baseline": cell(name, theirs.measures()[name])}
+        for name in MEASURES
+    }
+    rows["minimal pairs"] = {name: percent(report.mean) for name, report in judged.items()}
+    for kind in grammar.PAIR_KINDS:
+        rows[f"  {kind.replace('_', ', ', 1).replace('_', ' ')}"] = {
+            name: percent(report.paradigms[kind].value) for name, report in judged.items()
+        }
+    return rows
+
+
+@dataclass(frozen=True)
+class Bigrams:
+    """The baseline: words from the word before, by interpolated Kneser-Ney smoothing; trees all left-branching."""
+
+    pairs: Counter[tuple[int, int]]
+    words: Counter[int]  # how often each is followed by something
+    followers: Counter[int]  # how many different words follow each
+    contexts: Counter[int]  # how many different words each follows
+    vocab_size: int
+    discount: float = 0.75
+
+    @classmethod
+    def of(cls, sentences: Iterable[Sequence[int]], vocab_size: int) -> Bigrams:
+        pairs = Counter(pair for ids in sentences for pair in pairwise(ids))
+        words: Counter[int] = Counter()
+        for (first, _), number in pairs.items():
+            words[first] += number
+        return cls(pairs, words, Counter(v for v, _ in pairs), Counter(w for _, w in pairs), vocab_size)
+
+    def probability(self, first: int, second: int) -> float:
+        """Of a word after another.
+
+        >>> bigrams = Bigrams.of([[0, 1, 2], [0, 1, 3]], vocab_size=5)
+        >>> [round(sum(bigrams.probability(first, second) for second in range(5)), 6) for first in range(5)]
+        [1.0, 1.0, 1.0, 1.0, 1.0]
+        """
+        d, kinds = self.discount, len(self.pairs)
+        base = (max(self.contexts[second] - d, 0) + d * len(self.contexts) / self.vocab_size) / kinds
+        if not self.words[first]:
+            return base
+        return (max(self.pairs[first, second] - d, 0) + d * self.followers[first] * base) / self.words[first]
+
+    def score(self, ids: Sequence[int]) -> Scored:
+        """A sentence as the baseline reads it."""
+        depths = gold_depths(left_branching(len(ids)))
+        return Scored([log(self.probability(*pair)) for pair in pairwise(ids)], depths, depths[1:], depths[1:])
+
+    def count(self, tokenizer: Any, example: Example, num_slots: int) -> Counts:
+        """What is counted of a sentence with its tree."""
+        sentence = encode(tokenizer, example.words)
+        return count(example, sentence, sentence_siblings(example, sentence), self.score(sentence.ids), num_slots)
+
+    def judge(self, tokenizer: Any, pairs: Sequence[Pair]) -> BlimpReport:
+        """Which sentence of each pair is the more probable one."""
+        texts = (pair.good for pair in pairs), (pair.bad for pair in pairs)
+        good, bad = ([self.score(encode(tokenizer, text).ids).log_prob for text in side] for side in texts)
+        return score_blimp(pairs, list(zip(good, bad, strict=True)))
+
+
+# What is shown
+
+
+def results_table(rows: dict[str, dict[str, str]]) -> Table:
+    table = table_of_numbers("The built-in treebank, test split", "SOM", "baseline")
+    table.caption = NOTE
+    for name, cells in rows.items():
+        table.add_row(name, *cells.values())
+    return table
+
+
+def surprisal_table(good: Sequence[WordSurprisal], bad: Sequence[WordSurprisal]) -> Table:
+    """Bits by word of a sentence and of one that differs from it in a word, where they differ."""
+    table = Table("word", title="Surprisal, word by word", caption=contrast(good, bad))
+    table.add_column("bits", justify="right")
+    table.add_column("")
+    for one, other in zip(good, bad, strict=True):
+        table.add_row(one.word, f"{one.surprisal:.1f}", "█" * round(2 * one.surprisal))
+        if one.word != other.word:
+            table.add_row(f"*{other.word}", f"{other.surprisal:.1f}", "█" * round(2 * other.surprisal), style="red")
+    return table
+
+
+def contrast(good: Sequence[WordSurprisal], bad: Sequence[WordSurprisal]) -> str:
+    """What the two sentences show, in words."""
+    right, wrong = next((one, other) for one, other in zip(good, bad, strict=True) if one.word != other.word)
+    bits = f"“{right.word}” {right.surprisal:.1f} bits, the ungrammatical “{wrong.word}” {wrong.surprisal:.1f}"
+    return f"In “{' '.join(row.word for row in good)}”, {bits}."
+
+
+def tree_pictures(model: Any, tokenizer: Any, examples: Sequence[Example]) -> dict[str, str]:
+    """The model's trees of some sentences, with the treebank's where it is another."""
+    shown = [example for example in examples if 8 <= len(example.words) <= 14][:4]
+    pictures = {}
+    for example, parse in zip(shown, parse_all(model, tokenizer, [one.words for one in shown]), strict=True):
+        text, gold = " ".join(example.words), binarise(example.tree)
+        same = parse.tree == gold
+        pictures[f"{text} The model's tree{', which is the treebank’s' * same}:"] = tree_svg(parse.tree)
+        if not same:
+            pictures[f"{text} The treebank's tree, binarised:"] = tree_svg(gold)
+    return pictures
+
+
+if __name__ == "__main__":
+    sys.exit(main())
