@@ -24,7 +24,7 @@ from som.oracle import first_siblings, gold_depths, oracle_labels, tree_from_dep
 from som.treebanks import Example
 from som.trees import binarise
 
-LENGTHS = {"1–10": 10, "11–20": 20, "21–30": 30, "31–40": 40, "over 40": float("inf")}  # words at most
+LENGTHS = {"1–10": 10, "11–20": 20, "21–30": 30, "31–40": 40, "41+": float("inf")}  # words at most
 
 
 @dataclass(frozen=True)

@@ -54,8 +54,8 @@ class Results:
 def slug(text: str) -> str:
     """A name that metadata can hold.
 
-    >>> slug("SG, 31 suites")
-    'sg_31_suites'
+    >>> slug("SG, all 34 suites")
+    'sg_all_34_suites'
     """
     return "_".join(re.findall(r"\w+", text.lower()))
 
