@@ -49,7 +49,7 @@ class SOMConfig(PreTrainedConfig):
     bos_token_id: int | None = None
     eos_token_id: int | list[int] | None = None
     pad_token_id: int | None = None
-    num_hidden_layers: int = 1  # transformers counts states by it; a SOM has one
+    num_hidden_layers: int = 1  # for the library, which sizes caches by it; a SOM has one recurrent state
 
     @property
     def layer_types(self) -> list[str]:
@@ -62,10 +62,6 @@ class SOMConfig(PreTrainedConfig):
 
     def validate_architecture(self):
         """Refuses combinations that mean nothing, in one sentence each."""
-        if self.num_hidden_layers != 1:
-            raise ValueError(
-                f"num_hidden_layers must be 1, a SOM has one recurrent state, got {self.num_hidden_layers}"
-            )
         if self.num_slots < 1:
             raise ValueError(f"num_slots must be at least 1, got {self.num_slots}")
         if self.hidden_size < 1 or not 0 <= self.syntactic_size < self.hidden_size:

@@ -721,11 +721,11 @@ class SOMModel(SOMPreTrainedModel):
         depth = state.depth[order]
         queries = self.parser.queries(x)
         attach_logits = x.new_full((len(x), N), -torch.inf)
-        slots = torch.arange(N, device=x.device)
+        slots, all_rows = torch.arange(N, device=x.device), torch.arange(B, device=x.device)
         depths, grown = torch.empty(len(x), dtype=torch.long, device=x.device), []
         active = (batch.lengths[:, None] > torch.arange(int(batch.lengths.max()))).sum(0).tolist()
         for t, n in enumerate(active):
-            rows, token, depth = order.new_tensor(range(n)), first[:n] + t, depth[:n]
+            rows, token, depth = all_rows[:n], first[:n] + t, depth[:n]
             logits = self.parser(queries[token, None], keys[:n, :width])
             logits = logits.masked_fill(slots[:width] > depth[:, None], -torch.inf)  # (n, width)
             attach = torch.where(depth < 0, 0, choose(logits, self.training))
@@ -755,10 +755,11 @@ class SOMModel(SOMPreTrainedModel):
         """Learns: with all decisions known, builds every subtree once, level by level over the whole batch."""
         nodes = layout.state_rows(state)
         nodes = torch.cat([nodes, x.new_zeros(layout.total - len(nodes), x.shape[1])])  # (rows, D)
-        nodes = nodes.index_copy(0, (layout.start + layout.depths).to(x.device), x)
+        nodes = nodes.index_copy_(0, (layout.start + layout.depths).to(x.device), x)
         for rows, children in layout.levels():
             left, right = nodes.index_select(0, children.flatten().to(x.device)).chunk(2)
-            nodes = nodes.index_copy(0, rows.to(x.device), self.cell(left, right))
+            # in place, since the backward pass of the selection above does not look at the nodes again
+            nodes = nodes.index_copy_(0, rows.to(x.device), self.cell(left, right))
         return nodes
 
     def attach_logits(self, x: Tensor, nodes: Tensor, layout: Layout) -> Tensor:
