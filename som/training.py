@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any, NamedTuple
 
 import datasets
@@ -509,9 +510,7 @@ def begin_run(run: Path, record: dict[str, Any], resume: bool) -> None:
         shutil.rmtree(run)
     run.mkdir(parents=True, exist_ok=True)
     write_whole(run / RUN, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
-    for checkpoint in run.glob("checkpoint-*"):
-        if not is_complete(checkpoint, record["processes"]):
-            shutil.rmtree(checkpoint)
+    remove_incomplete(run)
 
 
 def end_run(run: Path) -> dict[str, Any]:
@@ -575,6 +574,13 @@ def is_finished(checkpoint: Path, epochs: int) -> bool:
     return stopped and state["num_train_epochs"] == epochs
 
 
+def remove_incomplete(run: Path) -> None:
+    """Removes checkpoints that a kill or a full disk has cut short."""
+    for checkpoint in run.glob("checkpoint-*"):
+        if PartialState().is_main_process and not is_complete(checkpoint, PartialState().num_processes):
+            shutil.rmtree(checkpoint)
+
+
 def is_complete(checkpoint: Path, processes: int) -> bool:
     """Whether a checkpoint was written to its end: the Trainer writes its state last, and each file can be cut short.
 
@@ -594,14 +600,16 @@ def is_complete(checkpoint: Path, processes: int) -> bool:
 
 @contextmanager
 def full_disks_told(run: Path) -> Iterator[None]:
-    """Turns what torch and safetensors raise when a file cannot be written into an OSError of one line."""
+    """Turns what libraries raise when a file cannot be written, each another thing, into an OSError of one line."""
     try:
         yield
-    except (OSError, SafetensorError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "StreamWriter" not in str(error) and "write" not in str(error):
+    except (OSError, RuntimeError, SafetensorError) as error:
+        functions = {frame.name for frame in extract_tb(error.__traceback__)}
+        if not functions & {"_save_checkpoint", "on_log", "end_run"}:
             raise
-        free = shutil.disk_usage(run).free
+        free = shutil.disk_usage(run).free >> 20
+        remove_incomplete(run)
         raise OSError(
-            f"{run}: a checkpoint could not be written ({str(error).splitlines()[0]}; {free >> 20} MB are free); "
-            "the one before it is whole: make room, then use --resume"
+            f"{run}: a file could not be written, {free} MB were free ({' '.join(str(error).split())}); "
+            "earlier checkpoints are whole: make room and use --resume"
         ) from error
