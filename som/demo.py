@@ -34,7 +34,9 @@ from som.training import LOG, write_whole
 from som.treebanks import Example, read_treebank
 from som.trees import binarise
 
-SETTINGS = ("--hidden-size", "128", "--epochs", "8")
+SETTINGS = shlex.split(
+    "--hidden-size 128 --dropout 0.1 --output-dropout 0.1 --batch-size 64 --learning-rate 0.002 --epochs 8"
+)
 MEASURES = ("ppl", "p_acc", "p_next_acc", "uf1_binarised", "uf1_nary")
 CONTRAST = "agreement_prepositional_phrase"  # the minimal pairs to show one of
 NOTE = (
