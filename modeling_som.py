@@ -729,13 +729,13 @@ class SOMModel(SOMPreTrainedModel):
             logits = self.parser(queries[token, None], keys[:n, :width])
             logits = logits.masked_fill(slots[:width] > depth[:, None], -torch.inf)  # (n, width)
             attach = torch.where(depth < 0, 0, choose(logits, self.training))
-            attach_logits[token, :width] = logits
+            attach_logits[token, :width] = logits.to(x.dtype)  # autocast may have halved it
             memory[rows, attach] = candidates[rows, attach]
             depth = torch.where(depth < 0, 0, attach + 1)
             depths[token] = depth
             climbed = [(rows, depth, x[token]), *self.climb(x[token], memory, depth)]
             where, at, subtrees = (torch.cat(parts) for parts in zip(*climbed, strict=True))
-            candidates[where, at], keys[where, at] = subtrees, self.parser.keys(subtrees)
+            candidates[where, at], keys[where, at] = subtrees, self.parser.keys(subtrees).to(x.dtype)
             grown.append((token[where], at, subtrees))
             width = min(len(climbed), N)
         return Growth(depths, attach_logits, *(torch.cat(parts) for parts in zip(*grown, strict=True)))

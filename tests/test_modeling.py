@@ -296,6 +296,20 @@ def test_syntactic_segments_do_not_read_semantic_ones(sentences):
     assert not torch.equal(states.candidates[..., :5], others.candidates[..., :5])
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("switch", ["eSOM", "dSOM", "no prediction network", "next attachment marginal"])
+def test_every_pass_runs_under_autocast(switch, dtype, sentences):
+    model, batch = make_model(dtype=torch.float32, **SWITCHES[switch]), batch_of(sentences, "left")
+    exact = model(**batch).loss.detach()
+    with torch.autocast("cpu", dtype=dtype):
+        model.train()(**batch).loss.backward()
+        with torch.no_grad():
+            loss = model.eval()(**batch).loss
+            head = model(batch["input_ids"][:, :-1], use_cache=True)
+            model(batch["input_ids"][:, -1:], past_key_values=head.past_key_values)
+    torch.testing.assert_close(loss, exact, atol=0.1, rtol=0.05)
+
+
 def test_embedding_dropout_zeroes_whole_word_types(sentences):
     model = make_model(embedding_dropout=0.5).train()
     ids = torch.arange(23).repeat(2, 3)
