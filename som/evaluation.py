@@ -22,7 +22,7 @@ from som.inference import Scored, Sentence, check_method, encode, score
 from som.metrics import Accuracy, Brackets, Perplexity
 from som.oracle import first_siblings, gold_depths, oracle_labels, tree_from_depths
 from som.treebanks import Example
-from som.trees import binarise
+from som.trees import Tree, binarise
 
 LENGTHS = {"1–10": 10, "11–20": 20, "21–30": 30, "31–40": 40, "41+": float("inf")}  # words at most
 
@@ -164,10 +164,8 @@ def evaluate(
     siblings = [*map(sentence_siblings, examples, sentences)]
     depths = [gold_depths(row, slots) for row in siblings] if gold else None
     scored = score(model, [sentence.ids for sentence in sentences], method, depths=depths, **options)
-    by_length = dict.fromkeys(LENGTHS, Counts())
-    for example, sentence, row, one in zip(examples, sentences, siblings, scored, strict=True):
-        by_length[length_class(len(example.words))] += count(example, sentence, row, one, slots)
-    return Report(name, method, gold, by_length)
+    counts = (count(*one, slots) for one in zip(examples, sentences, siblings, scored, strict=True))
+    return Report(name, method, gold, sums_by_length(examples, counts))
 
 
 def sentence_siblings(example: Example, sentence: Sentence) -> list[int]:
@@ -175,6 +173,14 @@ def sentence_siblings(example: Example, sentence: Sentence) -> list[int]:
     ends = [*sentence.starts[1:], len(sentence.ids) - 1]
     pieces = [end - start for start, end in zip(sentence.starts, ends, strict=True)]
     return token_siblings(first_siblings(example.tree), pieces)
+
+
+def sums_by_length(examples: Sequence[Example], counts: Iterable[Counts]) -> dict[str, Counts]:
+    """The counts of the sentences, added up by length."""
+    sums = dict.fromkeys(LENGTHS, Counts())
+    for example, one in zip(examples, counts, strict=True):
+        sums[length_class(len(example.words))] += one
+    return sums
 
 
 def length_class(words: int) -> str:
@@ -185,16 +191,26 @@ def count(example: Example, sentence: Sentence, siblings: Sequence[int], scored:
     """The counts of one sentence."""
     labels = oracle_labels("dynamic", siblings, scored.depths, num_slots)[1:]
     tree = tree_from_depths(sentence.of_words(scored.depths), example.words)
-    nats, eos = -scored.log_prob, -scored.log_probs[-1]
-    tokens, words = len(labels), len(example.words) + 1  # both with EOS
-    return Counts(
+    decisions = Counts(
         sentences=1,
+        p=Accuracy.of(scored.choices or [], labels),
+        p_next=Accuracy.of(scored.guesses or [], labels),
+    )
+    return decisions + count_words(example, scored) + count_brackets(example, tree)
+
+
+def count_words(example: Example, scored: Scored) -> Counts:
+    """What is counted of a sentence's likelihood."""
+    nats, eos = -scored.log_prob, -scored.log_probs[-1]
+    tokens, words = len(scored.log_probs), len(example.words) + 1  # both with EOS
+    return Counts(
         with_eos=Perplexity(nats, tokens),
         without_eos=Perplexity(nats - eos, tokens - 1),
         words_with_eos=Perplexity(nats, words),
         words_without_eos=Perplexity(nats - eos, words - 1),
-        p=Accuracy.of(scored.choices or [], labels),
-        p_next=Accuracy.of(scored.guesses or [], labels),
-        binarised=Brackets.of(binarise(example.tree), tree),
-        nary=Brackets.of(example.tree, tree),
     )
+
+
+def count_brackets(example: Example, tree: Tree) -> Counts:
+    """What is counted of a sentence's tree."""
+    return Counts(binarised=Brackets.of(binarise(example.tree), tree), nary=Brackets.of(example.tree, tree))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from som.syntaxgym import score as score_suites
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Scorer = Callable[[Sequence[Sequence[int]]], Iterable[Scored]]  # of sequences of ids, in their order
 Scores = dict[str, float]  # of a model, by suite or by circuit
 
 
@@ -36,16 +38,22 @@ def evaluate_syntaxgym(
     method: str | None = None,
     **options: Any,
 ) -> SyntaxGymResult:
-    """Which predictions hold of the model's surprisals, in bits.
+    """Which predictions hold of the model's surprisals; options are those of `som.inference.score`."""
+    method = check_method(model, method)
+    return judge_suites(partial(score, model, method=method, **options), tokenizer, suites, method)
+
+
+def judge_suites(
+    scorer: Scorer, tokenizer: PreTrainedTokenizerFast, suites: Sequence[Suite], method: str
+) -> SyntaxGymResult:
+    """Which predictions hold of surprisals, in bits, whatever model they are of.
 
     Sentences are read from BOS, without EOS. A word vocabulary's unknown words are looked for in critical regions.
-    Options are those of `som.inference.score`.
     """
-    method = check_method(model, method)
     sentences = [sentence for suite in suites for sentence in suite.sentences()]
     texts = list(dict.fromkeys(sentence.text for sentence in sentences))
     encoded = tokenizer(texts, return_offsets_mapping=True)  # BOS comes first, at no characters
-    scored = score_once(model, encoded["input_ids"], method, **options)
+    scored = score_once(scorer, encoded["input_ids"])
     tokens = {
         text: (offsets[1:], [bits(log_prob) for log_prob in one.log_probs])
         for text, offsets, one in zip(texts, encoded["offset_mapping"], scored, strict=True)
@@ -59,10 +67,10 @@ def bits(log_prob: float) -> float:
     return round(-log_prob / math.log(2), 4)
 
 
-def score_once(model: SOMForCausalLM, sequences: Sequence[Sequence[int]], method: str, **options: Any) -> list[Scored]:
+def score_once(scorer: Scorer, sequences: Sequence[Sequence[int]]) -> list[Scored]:
     """Scores of sequences, equal ones (also texts that a vocabulary does not tell apart) scored once and equally."""
     unique = list(dict.fromkeys(map(tuple, sequences)))
-    scored = dict(zip(unique, score(model, unique, method, **options), strict=True))
+    scored = dict(zip(unique, scorer(unique), strict=True))
     return [scored[tuple(sequence)] for sequence in sequences]
 
 
@@ -216,11 +224,18 @@ def evaluate_blimp(
     method: str | None = None,
     **options: Any,
 ) -> BlimpResult:
-    """How often the good sentence is the more probable one, from BOS to EOS, EOS counted."""
+    """How often the model prefers the good sentence; options are those of `som.inference.score`."""
     method = check_method(model, method)
+    return judge_pairs(partial(score, model, method=method, **options), tokenizer, pairs, method)
+
+
+def judge_pairs(
+    scorer: Scorer, tokenizer: PreTrainedTokenizerFast, pairs: Sequence[Pair], method: str
+) -> BlimpResult:
+    """How often the good sentence is the more probable one, from BOS to EOS, EOS counted, whatever the model."""
     texts = [text for pair in pairs for text in (pair.good, pair.bad)]
     ids = [[*row, tokenizer.eos_token_id] for row in tokenizer(texts)["input_ids"]]
-    log_probs = [one.log_prob for one in score_once(model, ids, method, **options)]
+    log_probs = [one.log_prob for one in score_once(scorer, ids)]
     return BlimpResult(method, score_blimp(pairs, list(zip(log_probs[::2], log_probs[1::2], strict=True))))
 
 

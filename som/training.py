@@ -17,7 +17,7 @@ import shutil
 import sys
 import time
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, fields
@@ -38,6 +38,7 @@ from torch import Tensor
 from transformers import (
     AutoTokenizer,
     EarlyStoppingCallback,
+    PreTrainedModel,
     PreTrainedTokenizerFast,
     PrinterCallback,
     Trainer,
@@ -208,6 +209,27 @@ def training_arguments(settings: TrainSettings, run: Path, processes: int) -> Tr
         raise ValueError(f"trainer arguments: {error}") from None
 
 
+Builder = Callable[[TrainSettings, PreTrainedTokenizerFast], PreTrainedModel]
+
+
+def make_model(settings: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
+    """A new SOM."""
+    return SOMForCausalLM(make_config(settings, tokenizer))
+
+
+def make_config(settings: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> SOMConfig:
+    """The configuration of the model, or one line on what is wrong with it."""
+    shared = {one.name for one in fields(settings)} & {one.name for one in fields(SOMConfig)}
+    values: dict[str, Any] = {name: getattr(settings, name) for name in shared}
+    specials = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
+    try:
+        # a model that was trained on one guess of p' is used with one, the others with the mixture over all guesses
+        marginal = settings.next_attachment != "sampled"
+        return SOMConfig(vocab_size=len(tokenizer), marginal=marginal, **specials, **values)
+    except StrictDataclassError as error:
+        raise ValueError(str(error.__cause__)) from None
+
+
 # Data
 
 
@@ -286,19 +308,27 @@ class LengthGrouped(torch.utils.data.Dataset):
 # Validation
 
 
-def sentence_counts(outputs: tuple[Tensor, ...], labels: Tensor) -> Tensor:
-    """(B, 4 + 2 a parser): nats and tokens, those of EOS alone, and each parser's correct and all decisions."""
+def sentence_counts(outputs: Tensor | tuple[Tensor, ...], labels: Tensor) -> Tensor:
+    """(B, 4 + 2 a parser): nats and tokens, those of EOS alone, and each parser's correct and all decisions.
+
+    A model without parsers has only logits to show."""
+    if isinstance(outputs, Tensor):
+        return torch.stack(word_counts(outputs, labels[:, 1:]), dim=1)
     logits, _, _, depths, best, attach_logits, *next_attach_logits = outputs
     targets = labels[:, 1:].masked_fill(depths[:, :-1] == IGNORED, IGNORED)  # nothing predicts BOS
+    counts, label = word_counts(logits, targets), best[:, 1:] - 1
+    for guess in (attach_logits[:, 1:], *(one[:, :-1] for one in next_attach_logits)):
+        counts += [((guess.argmax(-1) == label) & (label >= 0)).sum(1), (label >= 0).sum(1)]
+    return torch.stack([count.double() for count in counts], dim=1)
+
+
+def word_counts(logits: Tensor, targets: Tensor) -> list[Tensor]:
+    """Four of (B,): nats and tokens, those of EOS alone."""
     nll = torch.zeros(targets.shape, dtype=torch.float64, device=targets.device)
     seen = targets != IGNORED
     nll[seen] = F.cross_entropy(logits[:, :-1][seen].float(), targets[seen], reduction="none").double()
     last = seen & (seen.flip(1).cumsum(1).flip(1) == 1)  # EOS
-    counts = [nll.sum(1), seen.sum(1), (nll * last).sum(1), last.sum(1)]
-    label = best[:, 1:] - 1
-    for guess in (attach_logits[:, 1:], *(one[:, :-1] for one in next_attach_logits)):
-        counts += [((guess.argmax(-1) == label) & (label >= 0)).sum(1), (label >= 0).sum(1)]
-    return torch.stack([count.double() for count in counts], dim=1)
+    return [nll.sum(1), seen.sum(1).double(), (nll * last).sum(1), last.sum(1).double()]
 
 
 def validation_metrics(prediction: Any) -> dict[str, float | None]:
@@ -385,29 +415,35 @@ def metrics_line(metrics: Mapping[str, float]) -> str:
     >>> metrics_line({"eval_ppl": 121.66, "eval_p_acc": 0.8512, "eval_p_next_acc": 0.7})
     "ppl 121.7  p acc 85.1 %  p' acc 70.0 %"
     """
-    line = f"ppl {metrics['eval_ppl']:.1f}  p acc {metrics['eval_p_acc']:.1%}"
-    if "eval_p_next_acc" in metrics:
-        line += f"  p' acc {metrics['eval_p_next_acc']:.1%}"
-    return line.replace("%", " %")
+    names = {"eval_p_acc": "p acc", "eval_p_next_acc": "p' acc"}
+    shares = [f"  {label} {metrics[name]:.1%}" for name, label in names.items() if name in metrics]
+    return f"ppl {metrics['eval_ppl']:.1f}{''.join(shares)}".replace("%", " %")
 
 
 # Runs
 
 
 def train(
-    data_dir: str | Path, out_dir: str | Path, *, resume: bool = False, overwrite: bool = False, **given: Any
+    data_dir: str | Path,
+    out_dir: str | Path,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    build: Builder = make_model,
+    **given: Any,
 ) -> dict[str, Any]:
     """Train a model on prepared data and return its validation metrics; the best model is then in `out_dir`.
 
-    `given` are arguments of `make_settings`. A resumed run keeps the settings it was begun with and ends with the
-    weights it would have had without the break; only `epochs` may be changed.
+    `build` makes the model, a SOM unless others are to be compared with it; `given` are arguments of `make_settings`.
+    A resumed run keeps the settings it was begun with and ends with the weights it would have had without the break;
+    only `epochs` may be changed.
     """
     state = PartialState(cpu=not torch.accelerator.is_available())
     run, data = Path(out_dir), load_data(Path(data_dir))
     record = open_run(run, data, given, resume, overwrite)
     settings = make_settings(**record["given"])
     args = training_arguments(settings, run, state.num_processes)
-    trainer = make_trainer(settings, args, data, run)
+    trainer = make_trainer(settings, args, data, run, build)
     state.wait_for_everyone()  # all have looked at the folder
     if state.is_main_process:
         begin_run(run, record, resume)
@@ -424,7 +460,9 @@ def train(
     return {}
 
 
-def make_trainer(settings: TrainSettings, args: TrainingArguments, data: TrainingData, run: Path) -> Trainer:
+def make_trainer(
+    settings: TrainSettings, args: TrainingArguments, data: TrainingData, run: Path, build: Builder = make_model
+) -> Trainer:
     """A new model and what trains it."""
     set_seed(settings.seed)
     tokenizer = data.tokenizer
@@ -432,14 +470,14 @@ def make_trainer(settings: TrainSettings, args: TrainingArguments, data: Trainin
     right = deepcopy(tokenizer)
     right.padding_side = "right"
     trainer = Trainer(
-        model=SOMForCausalLM(make_config(settings, tokenizer)),
+        model=build(settings, tokenizer),
         args=args,
         train_dataset=LengthGrouped(data.train, settings.batch_size, settings.seed),
         eval_dataset=data.validation,
         data_collator=SOMCollator(right),
         processing_class=tokenizer,
         compute_metrics=validation_metrics,
-        preprocess_logits_for_metrics=sentence_counts,  # type: ignore[arg-type]  # a tuple of all outputs
+        preprocess_logits_for_metrics=sentence_counts,  # type: ignore[arg-type]  # all outputs
         callbacks=[Checkpoints(settings.save_steps), JsonLines(run / LOG)],
     )
     if settings.early_stopping:
@@ -447,19 +485,6 @@ def make_trainer(settings: TrainSettings, args: TrainingArguments, data: Trainin
     trainer.remove_callback(PrinterCallback)
     torch.manual_seed(settings.seed + args.process_index)  # processes drop and decide differently
     return trainer
-
-
-def make_config(settings: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> SOMConfig:
-    """The configuration of the model, or one line on what is wrong with it."""
-    shared = {one.name for one in fields(settings)} & {one.name for one in fields(SOMConfig)}
-    values: dict[str, Any] = {name: getattr(settings, name) for name in shared}
-    specials = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
-    try:
-        # a model that was trained on one guess of p' is used with one, the others with the mixture over all guesses
-        marginal = settings.next_attachment != "sampled"
-        return SOMConfig(vocab_size=len(tokenizer), marginal=marginal, **specials, **values)
-    except StrictDataclassError as error:
-        raise ValueError(str(error.__cause__)) from None
 
 
 @contextmanager
