@@ -119,7 +119,9 @@ def test_bigrams_are_those_of_kneser_and_ney_by_hand():
     assert bigrams.probability(0, 1) == pytest.approx((2 - 0.75 + 0.75 * 1 * base) / 2)
     assert bigrams.probability(1, 2) == pytest.approx((1 - 0.75 + 0.75 * 2 * base) / 2)
     assert bigrams.probability(4, 2) == pytest.approx(base)  # nothing ever followed 4
-    assert bigrams.score([0, 1, 2]).log_prob == pytest.approx(log(bigrams.probability(0, 1) * bigrams.probability(1, 2)))
+    assert bigrams.score([0, 1, 2]).log_prob == pytest.approx(
+        log(bigrams.probability(0, 1) * bigrams.probability(1, 2))
+    )
 
 
 def test_bigrams_know_a_sentence_they_have_seen_better_than_chance():

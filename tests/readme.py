@@ -1,0 +1,165 @@
+"""The snippets of README.md: finds them and runs them, all in one folder with small files of the names they use.
+
+As a program it writes what they print into README.md: `python tests/readme.py [CHECKPOINT]`, where the checkpoint, if
+given, takes the place of the one that comes with the package.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import chdir, redirect_stdout
+from io import StringIO
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+from unittest.mock import patch
+
+from som import cli, grammar, inference
+from som.data import SPLITS, prepare
+from som.training import train
+
+NAMES = ("train", "dev", "test")  # of the splits, in the names of files
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BRIEF = ["--epochs", "1", "--hidden-size", "120"]  # added to every training: the command is tried, not its result
+DRY = {  # with these flags nothing is installed, and the tests do not run themselves
+    "make": ["--dry-run"],
+    "pip": ["--dry-run", "--no-deps", "--no-index", "--no-build-isolation"],
+}
+
+
+class Snippet(NamedTuple):
+    """A fenced block; of kind `text`, it is what the block before it prints."""
+
+    line: int
+    kind: str
+    text: str
+
+
+def snippets(readme: str) -> list[Snippet]:
+    """All fenced blocks, in order."""
+    found = [Snippet(readme.count("\n", 0, m.start()) + 1, m[1], m[2]) for m in FENCE.finditer(readme)]
+    assert 2 * len(found) == len(re.findall(r"^ *```", readme, re.MULTILINE)), "a fence that is no snippet"
+    return found
+
+
+def run_all(found: list[Snippet], folder: Path, shipped: Path) -> Iterator[str]:
+    """What each snippet prints, in a folder made by `make_world`; Python snippets continue one another."""
+    namespace: dict = {"__name__": "__readme__"}
+    with chdir(folder), patch.object(inference, "SHIPPED", shipped):
+        printed = ""
+        for snippet in found:
+            if snippet.kind != "text":  # else the output of the one before
+                printed = run(snippet, namespace)
+            yield printed
+
+
+def run(snippet: Snippet, namespace: dict) -> str:
+    """What one snippet prints."""
+    where = f"README.md:{snippet.line}"
+    with redirect_stdout(StringIO()) as out:
+        if snippet.kind == "python":
+            exec(compile(snippet.text, where, "exec"), namespace)
+        else:
+            assert snippet.kind == "console", f"{where}: how is {snippet.kind!r} run?"
+            for line in snippet.text.splitlines():
+                assert line.startswith("$ "), f"{where}: expected a command, got {line!r}"
+                run_command(shlex.split(line[2:], comments=True), f"{where}: {line}")
+    return out.getvalue()
+
+
+def run_command(words: list[str], where: str) -> None:
+    """Runs a command, `som` in this process."""
+    if "train" in words:
+        words = [*words, *BRIEF]
+    if words[0] == "som":
+        try:
+            code = cli.main(words[1:])
+        except SystemExit as stop:  # of --help
+            code = stop.code
+        assert code == 0, f"{where} ends with {code}"
+        return
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    where_to_run = ROOT if words[0] in DRY else None
+    subprocess.run([*words, *DRY.get(words[0], [])], cwd=where_to_run, env={**os.environ, "PATH": path}, check=True)
+
+
+# The folder
+
+
+def make_world(folder: Path) -> None:
+    """Small files of the names that README uses, and a model of `make demo` that has seen little."""
+    with chdir(folder):
+        for split, name, size in zip(SPLITS, NAMES, (96, 8, 8), strict=True):
+            sentences = "".join(islice(grammar.builtin_treebank(split), size))
+            for treebank in ("en", "ptb"):
+                Path(f"{treebank}-{name}.conllu").write_text(sentences)
+        make_brackets()
+        make_targets()
+        prepare({split: [f"en-{name}.conllu"] for split, name in zip(SPLITS, NAMES, strict=True)}, "demo/data")
+        train("demo/data", "demo/model", hidden_size=32, batch_size=8, epochs=8, dropout=0.0, output_dropout=0.0)
+
+
+def make_brackets() -> None:
+    """The Wall Street Journal's sections, and BLLIP's files with lists of them."""
+    tree = "( (S (NP (DT the) (NN {})) (VP (VBZ is) (ADJP (RB very) (JJ old))) (. .)) )\n"
+    for section in range(25):
+        Path(f"wsj/{section:02}").mkdir(parents=True)
+        Path(f"wsj/{section:02}/wsj_{section:02}01.mrg").write_text(tree.format("section") * 3)
+    Path("bllip").mkdir()
+    for name in ("xs", "dev", "test"):
+        Path(f"bllip/{name}.000").write_text(tree.format("paper") * 3)
+        Path(f"{name}.txt").write_text(f"{name}.000\n")
+
+
+def make_targets() -> None:
+    """A suite of SyntaxGym with one item, and two pairs of BLiMP."""
+    conditions = [
+        {
+            "condition_name": name,
+            "regions": [
+                {"region_number": number, "content": content}
+                for number, content in enumerate(["The boys near", "the door", verb, "happy."], 1)
+            ],
+        }
+        for name, verb in (("match", "are"), ("mismatch", "is"))
+    ]
+    suite = {
+        "meta": {"name": "number_prep", "metric": "sum"},
+        "predictions": [{"type": "formula", "formula": "(3;%match%) < (3;%mismatch%)"}],
+        "items": [{"item_number": 1, "conditions": conditions}],
+    }
+    Path("suites").mkdir()
+    Path("suites/number_prep.json").write_text(json.dumps(suite))
+    about = {"UID": "agreement", "linguistics_term": "agreement", "field": "morphology"}
+    pair = {**about, "sentence_good": "The boys are happy.", "sentence_bad": "The boys is happy."}
+    Path("blimp.jsonl").write_text(2 * (json.dumps(pair) + "\n"))
+
+
+def with_outputs(readme: str, printed: list[str]) -> str:
+    """README with what its snippets print."""
+    outputs = iter(printed)
+
+    def fill(match: re.Match) -> str:
+        output = next(outputs)
+        return f"```text\n{output}```" if match[1] == "text" else match[0]
+
+    return FENCE.sub(fill, readme)
+
+
+def main() -> None:
+    shipped = Path(sys.argv[1]).absolute() if sys.argv[1:] else inference.SHIPPED
+    readme = README.read_text("utf-8")
+    with TemporaryDirectory() as folder:
+        make_world(Path(folder))
+        README.write_text(with_outputs(readme, list(run_all(snippets(readme), Path(folder), shipped))), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
