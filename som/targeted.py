@@ -229,9 +229,7 @@ def evaluate_blimp(
     return judge_pairs(partial(score, model, method=method, **options), tokenizer, pairs, method)
 
 
-def judge_pairs(
-    scorer: Scorer, tokenizer: PreTrainedTokenizerFast, pairs: Sequence[Pair], method: str
-) -> BlimpResult:
+def judge_pairs(scorer: Scorer, tokenizer: PreTrainedTokenizerFast, pairs: Sequence[Pair], method: str) -> BlimpResult:
     """How often the good sentence is the more probable one, from BOS to EOS, EOS counted, whatever the model."""
     texts = [text for pair in pairs for text in (pair.good, pair.bad)]
     ids = [[*row, tokenizer.eos_token_id] for row in tokenizer(texts)["input_ids"]]
