@@ -1,0 +1,91 @@
+"""Open table 2: SOM beside an LSTM and a GPT-2 of about its size and n-grams, all trained on UD English EWT.
+
+python scripts/open_language_models.py
+
+The LSTM and the GPT-2 get the best of a few learning rates, the n-gram model the best of a few orders, by the
+perplexity on the validation split.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import record
+from datasets import load_from_disk
+from open_ablation import MODELS, THREE, ewt, ewt_data
+from transformers import AutoTokenizer
+
+from som.baselines import BUILDERS, KneserNey, evaluate_words, load_baseline, score_neural
+
+SOMS = {
+    "SOM": ("SOM", "greedy"),
+    "SOM, marginal": ("SOM", "marginal"),
+    "SOM, oracle's next attachment, marginal": ("SOM, oracle's next attachment", "marginal"),
+}
+NEURAL = {"LSTM": "lstm", "GPT-2": "gpt2"}
+RATES = (3e-4, 1e-3, 3e-3)
+ORDERS = (2, 3, 4, 5)
+
+
+def measure_som(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
+    model, method = SOMS[name]
+    run = record.trained(args, ewt_data(args), model, seed, **MODELS[model])
+    return record.measured(run, record.held_out(ewt(args)), method)
+
+
+def neural_run(args: argparse.Namespace, name: str, seed: int, rate: float) -> Path:
+    settings = {"learning_rate": rate, "beta1": 0.9}  # no tree, no changing path: momentum is welcome
+    return record.trained(args, ewt_data(args), f"{name} {rate:g}", seed, BUILDERS[NEURAL[name]], **settings)
+
+
+def best_run(args: argparse.Namespace, name: str, seed: int) -> Path:
+    """The run at the learning rate that is best for the first seed."""
+    rate = min(RATES, key=lambda rate: record.validation(neural_run(args, name, THREE[0], rate))["ppl"])
+    return neural_run(args, name, seed, rate)
+
+
+def measure_neural(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
+    run = best_run(args, name, seed)
+    model, tokenizer = load_baseline(run)
+    about = {**record.about_run(run, model.num_parameters()), "run": run.name}  # which names the learning rate
+    return {**about, "evaluations": word_evaluations(args, partial(score_neural, model), tokenizer, name)}
+
+
+def measure_ngrams(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
+    tokenizer = AutoTokenizer.from_pretrained(ewt_data(args))
+    sentences = list(load_from_disk(str(ewt_data(args)))["train"]["input_ids"])
+    tried = {
+        order: word_evaluations(args, KneserNey(sentences, len(tokenizer), order), tokenizer, f"{order}-gram")
+        for order in ORDERS
+    }
+    order = min(tried, key=lambda order: tried[order]["validation"]["measures"]["ppl"])
+    return {"order": order, "evaluations": tried[order]}
+
+
+def word_evaluations(args: argparse.Namespace, scorer: Any, tokenizer: Any, method: str) -> dict[str, Any]:
+    return {
+        split: evaluate_words(scorer, tokenizer, record.examples(files), method, split).to_json()
+        for split, files in record.held_out(ewt(args)).items()
+    }
+
+
+ROWS = {**dict.fromkeys(SOMS, measure_som), **dict.fromkeys(NEURAL, measure_neural), "Kneser-Ney": measure_ngrams}
+
+
+def main(args: argparse.Namespace) -> None:
+    for name in record.wanted(args, ROWS):
+        for seed in args.seeds or (THREE if name != "Kneser-Ney" else THREE[:1]):
+            record.record(args, name, seed, {}, partial(ROWS[name], args, name, seed))
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    return record.run(main, record.flags(__doc__, open_data=True), argv)
+
+
+if __name__ == "__main__":
+    sys.exit(run())

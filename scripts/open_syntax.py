@@ -1,0 +1,63 @@
+"""SyntaxGym and BLiMP of the main models, trained on UD English EWT.
+
+python scripts/open_syntax.py
+
+The LSTM and the GPT-2 are those of open_language_models.py, at their best learning rate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import open_language_models as language_models
+import record
+from open_ablation import MODELS, THREE, ewt_data
+
+from som.baselines import load_baseline, score_neural
+from som.blimp import read_blimp
+from som.inference import check_method, load, score
+from som.syntaxgym import load_suites
+from som.targeted import Scorer, judge_pairs, judge_suites
+
+ROWS = (*MODELS, *language_models.NEURAL)
+
+
+def scorer(args: argparse.Namespace, name: str, seed: int) -> tuple[Scorer, Any, str, int]:
+    """What scores sentences, its tokenizer, how it is read, and its parameters."""
+    if name in MODELS:
+        model, tokenizer = load(record.trained(args, ewt_data(args), name, seed, **MODELS[name]))
+        method = check_method(model, None)
+        return partial(score, model, method=method), tokenizer, method, model.num_parameters()
+    model, tokenizer = load_baseline(language_models.best_run(args, name, seed))
+    return partial(score_neural, model), tokenizer, name, model.num_parameters()
+
+
+def measure(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
+    suites = load_suites(args.data / "syntaxgym" / "suites")
+    pairs = list(read_blimp(record.existing(args.data / "blimp" / "blimp.jsonl.gz")))
+    if args.sentences:
+        pairs = pairs[:: max(1, len(pairs) // args.sentences)]
+    score_all, tokenizer, method, parameters = scorer(args, name, seed)
+    results = {
+        "syntaxgym": judge_suites(score_all, tokenizer, suites, method),
+        "blimp": judge_pairs(score_all, tokenizer, pairs, method),
+    }
+    return {"parameters": parameters, "evaluations": {name: result.to_json() for name, result in results.items()}}
+
+
+def main(args: argparse.Namespace) -> None:
+    for name in record.wanted(args, ROWS):
+        for seed in args.seeds or THREE:
+            record.record(args, name, seed, MODELS.get(name, {}), partial(measure, args, name, seed))
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    return record.run(main, record.flags(__doc__, open_data=True), argv)
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -1,0 +1,231 @@
+"""What the scripts share: their flags, and results that say how they came about.
+
+A row of a table is trained and measured once: its result, a JSON file, is the sign that it is done. An interrupted
+script, started again, skips finished rows and goes on with the training that was interrupted. Trained models are
+shared between scripts, so two scripts at once should not be after the same one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from transformers.utils import logging
+
+from som.baselines import evaluate_trees, tree_baselines
+from som.cli import USER_ERRORS, positive, progress_bars_only_in_terminals
+from som.data import SUMMARY, prepare
+from som.evaluation import evaluate
+from som.hub import slug
+from som.inference import load
+from som.metrics import evalb_line
+from som.training import LOG, PACKAGES, RUN, Builder, make_model, train, write_whole
+from som.treebanks import Example, read_treebank
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT.parent / "shared" / "data"
+Files = tuple[Path, ...]
+TINY = {"hidden_size": 16, "epochs": 1, "sentences": 100}
+
+
+# The command line
+
+
+def flags(description: str | None, open_data: bool = False) -> argparse.ArgumentParser:
+    """What every script understands; those that use open data want a folder of it."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if open_data:
+        note = f"with ud/, ptb-sample/, syntaxgym/ and blimp/ ({DATA.relative_to(ROOT.parent)} beside the project)"
+        parser.add_argument("--data", type=Path, default=DATA, metavar="DIR", help=note)
+    parser.add_argument("--runs", type=Path, default=Path("runs"), metavar="DIR", help="trained models (runs)")
+    parser.add_argument("--results", type=Path, metavar="DIR", help="figures (results, of a trial RUNS/tiny/results)")
+    parser.add_argument("--only", nargs="+", metavar="ROW", help="these rows of the table")
+    parser.add_argument("--seeds", type=int, nargs="+", metavar="N", help="instead of those of each row")
+    parser.add_argument("--epochs", type=positive, metavar="N")
+    parser.add_argument("--hidden-size", type=positive, metavar="D")
+    parser.add_argument("--tiny", action="store_true", help="a trial: 100 sentences, hidden size 16, one epoch")
+    return parser
+
+
+def run(
+    main: Callable[[argparse.Namespace], None], parser: argparse.ArgumentParser, argv: Sequence[str] | None
+) -> int:
+    """Call a script's main function and return its exit code; what is wrong with the input is one line."""
+    args = parser.parse_args(argv)
+    args.script = Path(sys.modules[main.__module__].__file__ or "").stem
+    args.command = shlex.join(["python", f"scripts/{args.script}.py", *(sys.argv[1:] if argv is None else argv)])
+    if args.tiny:
+        args.runs /= "tiny"
+    args.results = args.results or (args.runs / "results" if args.tiny else Path("results"))
+    sizes = TINY if args.tiny else {}
+    args.sentences = sizes.get("sentences")
+    args.given = {name: getattr(args, name) or sizes.get(name) for name in ("epochs", "hidden_size")}
+    args.given = {name: value for name, value in args.given.items() if value}
+    progress_bars_only_in_terminals()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()  # the Trainer takes tied weights, which are saved once, for missing ones
+    try:
+        if not getattr(args, "data", ROOT).is_dir():
+            raise FileNotFoundError(f"{args.data}: there is no such folder; --data names that of treebanks and suites")
+        main(args)
+    except KeyboardInterrupt:
+        print(f"interrupted; the same command goes on: {args.command}", file=sys.stderr)
+        return 130
+    except USER_ERRORS as error:
+        print(f"{args.script}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    return 0
+
+
+# Data
+
+
+def treebank(args: argparse.Namespace, file: str) -> Files:
+    """A treebank of the data folder, or for a trial its first sentences."""
+    return shortened(args, file, (existing(args.data / file),))
+
+
+def existing(path: Path) -> Path:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: there is no such file")
+    return path
+
+
+def shortened(args: argparse.Namespace, name: str, files: Sequence[Path]) -> Files:
+    """Files of a treebank as they are, or for a trial its first sentences, in a file of that name."""
+    if not args.sentences:
+        return tuple(files)
+    path = args.runs / "treebanks" / f"{Path(name).name.partition('.')[0]}.mrg"
+    return (write_trees(path, islice(read_treebank(files), args.sentences)),)
+
+
+def write_trees(file: Path, examples: Iterable[Example]) -> Path:
+    """Sentences with their trees as a treebank of their own, one a line."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(file, "".join(f"{evalb_line(example.tree)}\n" for example in examples))
+    return file
+
+
+def prepared(args: argparse.Namespace, name: str, splits: Mapping[str, Files], **options: Any) -> Path:
+    """The folder of a data set, made if it is not there; options are those of `som.data.prepare`."""
+    folder = args.runs / "data" / name
+    if not (folder / SUMMARY).is_file():
+        print(f"{folder}: preparing", flush=True)
+        prepare(splits, folder, **options)
+    return folder
+
+
+@cache
+def examples(files: Files) -> list[Example]:
+    return list(read_treebank(files))
+
+
+def held_out(splits: Mapping[str, Files]) -> dict[str, Files]:
+    """What is measured on: choices are made by the validation split, tables show the test split."""
+    return {split: splits[split] for split in ("validation", "test")}
+
+
+# Models
+
+
+def trained(
+    args: argparse.Namespace, data: Path, name: str, seed: int, build: Builder = make_model, **settings: Any
+) -> Path:
+    """The run of a model, which is begun, resumed or already there."""
+    folder = args.runs / data.name / f"{slug(name)}-{seed}"
+    train(data, folder, resume=True, build=build, seed=seed, **with_sizes(args, settings))
+    return folder
+
+
+def with_sizes(args: argparse.Namespace, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings, with the sizes of the command line; a dSOM's syntactic part is then a quarter."""
+    quarter = settings.get("dsom") and "hidden_size" in args.given
+    parts = {"syntactic_size": args.given["hidden_size"] // 4} if quarter else {}
+    return {**settings, **args.given, **parts}
+
+
+def about_run(folder: Path, parameters: int) -> dict[str, Any]:
+    """What is kept of a training: the model's size and its validations."""
+    log = map(json.loads, (folder / LOG).read_text(encoding="utf-8").splitlines())
+    return {"parameters": parameters, "validations": [entry for entry in log if "eval_ppl" in entry]}
+
+
+def validation(folder: Path) -> dict[str, Any]:
+    """What a run's best model had on the validation split."""
+    return json.loads((folder / RUN).read_text(encoding="utf-8"))["validation"]
+
+
+def measured(
+    folder: Path, treebanks: Mapping[str, Files], method: str | None = None, gold: bool = False
+) -> dict[str, Any]:
+    """A trained SOM's figures on treebanks."""
+    model, tokenizer = load(folder)
+    reports = {
+        name: evaluate(model, tokenizer, examples(files), method, gold, name).to_json()
+        for name, files in treebanks.items()
+    }
+    return {**about_run(folder, model.num_parameters()), "evaluations": reports}
+
+
+def measured_trees(name: str, seed: int, treebanks: Mapping[str, Files]) -> dict[str, Any]:
+    """The figures of trees that need no model."""
+    parse = tree_baselines(seed)[name]
+    reports = {split: evaluate_trees(parse, examples(files), name, split) for split, files in treebanks.items()}
+    return {"evaluations": {split: report.to_json() for split, report in reports.items()}}
+
+
+# Results
+
+
+def record(
+    args: argparse.Namespace, row: str, seed: int, settings: Mapping[str, Any], measure: Callable[[], dict[str, Any]]
+) -> None:
+    """Measure a row of the script's table and keep the result, unless that has been done."""
+    file = args.results / args.script / f"{slug(row)}-{seed}.json"
+    where = {"table": args.script, "row": row, "place": args.rows.index(row), "seed": seed}
+    about = {**where, "settings": {**settings, **args.given}}
+    if file.is_file():
+        before = json.loads(file.read_text(encoding="utf-8"))["settings"]
+        if before != about["settings"]:
+            raise ValueError(
+                f"{file}: was made with {before}, expected {about['settings']}: remove it or use --results"
+            )
+        print(f"{row}, seed {seed}: done before", flush=True)
+        return
+    print(f"{row}, seed {seed}", flush=True)
+    result = {**about, "command": args.command, "commit": commit(), "versions": versions(), **measure()}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(file, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+
+
+def wanted(args: argparse.Namespace, rows: Iterable[str]) -> list[str]:
+    """The rows asked for, in the order of the table."""
+    args.rows = list(rows)
+    if unknown := [row for row in args.only or [] if row not in args.rows]:
+        raise ValueError(f"there is no row {unknown[0]!r}; there are {'; '.join(args.rows)}")
+    return [row for row in args.rows if not args.only or row in args.only]
+
+
+def commit() -> str | None:
+    """The version of the project, which ends in -dirty where files differ from it; None outside of git."""
+    git = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    return git.stdout.strip() or None
+
+
+def versions() -> dict[str, str]:
+    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}

@@ -1,0 +1,245 @@
+"""The page of results: docs/results.md gets its tables and pictures from what the other scripts have written.
+
+python scripts/tables.py
+
+The text is written by hand; what stands between `<!-- NAME -->` and `<!-- end -->` is made here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+from som.evaluation import LABELS, LENGTHS, cell
+from som.report import svg
+from som.training import write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Result = dict[str, Any]  # one file
+Rows = dict[str, list[Result]]  # by row of a table, a result a seed
+BLOCK = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def read(folder: Path) -> Rows:
+    """The results of a table, in its order."""
+    results = [json.loads(file.read_text(encoding="utf-8")) for file in folder.glob("*.json")]
+    rows: Rows = {}
+    for result in sorted(results, key=lambda result: (result["place"], result["row"], result["seed"])):
+        rows.setdefault(result["row"], []).append(result)
+    return rows
+
+
+# Tables
+
+
+def table(rows: Mapping[str, Sequence[Result]], columns: Mapping[str, Callable[[Result], str | float | None]]) -> str:
+    """A table in Markdown; figures of several seeds as mean ± standard deviation."""
+    lines = ["| | " + " | ".join([*columns, "seeds"]) + " |", "| --- |" + " ---: |" * (len(columns) + 1)]
+    for name, results in rows.items():
+        cells = [figure([column(result) for result in results], title) for title, column in columns.items()]
+        lines.append(f"| {name} | {' | '.join(cells)} | {len(results)} |")
+    return "\n".join(lines) + "\n"
+
+
+def figure(values: Sequence[float | None], title: str) -> str:
+    """A cell: the mean over seeds, and how far they scatter.
+
+    >>> figure([0.8, 0.82], "UF1, n-ary"), figure([3_941_204], "parameters"), figure([None], "p' acc")
+    ('81.00 ± 1.41', '3.94M', '–')
+    """
+    known = [value for value in values if value is not None]
+    if not known:
+        return "–"
+    if title == "parameters":
+        return f"{known[0] / 1e6:.2f}M"
+    kind = "ppl" if "ppl" in title else "share"
+    return " ± ".join(cell(kind, value) for value in ([fmean(known), stdev(known)] if len(known) > 1 else known))
+
+
+def measure(name: str, section: str = "test") -> Callable[[Result], float | None]:
+    """A measure of an evaluation; perplexity is nothing where words were not learnt."""
+
+    def column(result: Result) -> float | None:
+        untrained = name.startswith("ppl") and result["settings"].get("lm_loss_weight") == 0
+        evaluation = result["evaluations"].get(section)
+        return None if untrained or evaluation is None else evaluation["measures"].get(name)
+
+    return column
+
+
+def parameters(result: Result) -> float | None:
+    return result.get("parameters")
+
+
+def measures(*names: str) -> dict[str, Callable[[Result], float | None]]:
+    return {LABELS[name]: measure(name) for name in names}
+
+
+def domains(rows: Rows) -> str:
+    """A column for perplexity and one for UF1 a treebank."""
+    treebanks = dict.fromkeys(name for results in rows.values() for one in results for name in one["evaluations"])
+    columns = {}
+    for treebank in treebanks:
+        columns[f"{treebank}, ppl"] = measure("ppl", treebank)
+        columns[f"{treebank}, UF1"] = measure("uf1_binarised", treebank)
+    return table(rows, columns)
+
+
+def syntax(rows: Rows) -> str:
+    """Scores of SyntaxGym, in all and by circuit, and of BLiMP."""
+    first = next(iter(rows.values()))[0]["evaluations"]
+    names = [(section, name) for section in ("syntaxgym", "blimp") for name in first[section]["measures"]]
+    return table(rows, {name: measure(name, section) for section, name in names})
+
+
+ABLATION = {"parameters": parameters, **measures("ppl", "p_acc", "uf1_binarised", "uf1_nary", "p_next_acc")}
+PARSING = {"parameters": parameters, **measures("uf1_nary", "uf1_binarised", "ppl")}
+WORDS = {"parameters": parameters, **measures("ppl", "ppl_without_eos")}
+TABLES: dict[str, Callable[[Rows], str]] = {
+    "open_ablation": lambda rows: table(rows, {**ABLATION, "ppl a word": measure("ppl_per_word")}),
+    "open_language_models": lambda rows: table(rows, WORDS),
+    "open_domains": domains,
+    "open_parsing": lambda rows: table(rows, PARSING),
+    "open_syntax": syntax,
+    "ptb": lambda rows: table(rows, ABLATION),
+    "bllip": lambda rows: table(rows, ABLATION),
+}
+
+
+# Pictures
+
+
+def curves(rows: Rows) -> Figure:
+    """Validation perplexity and accuracy of p by epoch, a line a trained model, the mean of its seeds."""
+    panels = {"eval_ppl": "validation perplexity", "eval_p_acc": "validation, p acc"}
+    figure, axes = panels_of(len(panels))
+    for name, results in rows.items():
+        for one, key in zip(axes, panels, strict=True):
+            one.plot(*mean_curve(results, key), "o-", markersize=3, label=name)
+    for one, title in zip(axes, panels.values(), strict=True):
+        one.set(title=title, xlabel="epoch")
+    axes[0].set_yscale("log")
+    axes[-1].legend(frameon=False, fontsize=7)
+    return figure
+
+
+def mean_curve(results: Sequence[Result], key: str) -> tuple[list[float], list[float]]:
+    points: dict[float, list[float]] = {}
+    for result in results:
+        for entry in result.get("validations", []):
+            if key in entry:
+                points.setdefault(entry["epoch"], []).append(entry[key])
+    return list(points), [fmean(values) for values in points.values()]
+
+
+def by_length(rows: Rows) -> Figure:
+    """UF1 by length of sentence."""
+    figure, (axes,) = panels_of(1)
+    for name, results in rows.items():
+        reports = [result["evaluations"]["test"]["by_length"] for result in results]
+        scores = {length: [report[length]["measures"]["uf1_binarised"] for report in reports] for length in LENGTHS}
+        known = {length: values for length, values in scores.items() if values and None not in values}
+        axes.plot(list(known), [100 * fmean(values) for values in known.values()], "o-", markersize=3, label=name)
+    axes.set(title="UF1 (binarised) by length", xlabel="words")
+    axes.legend(frameon=False, fontsize=7)
+    return figure
+
+
+def by_circuit(rows: Rows) -> Figure:
+    """SyntaxGym's circuits, a bar a model."""
+    figure, (axes,) = panels_of(1)
+    circuits = list(next(iter(rows.values()))[0]["evaluations"]["syntaxgym"]["all"]["circuits"])
+    for place, (name, results) in enumerate(rows.items()):
+        heights = [
+            100 * fmean(result["evaluations"]["syntaxgym"]["all"]["circuits"][circuit] for result in results)
+            for circuit in circuits
+        ]
+        width = 0.8 / len(rows)
+        axes.bar([x + place * width for x in range(len(circuits))], heights, width, label=name)
+    axes.set_xticks([x + 0.4 for x in range(len(circuits))], circuits, fontsize=7)
+    axes.set_title("SyntaxGym by circuit, per cent of items")
+    axes.legend(frameon=False, fontsize=7)
+    return figure
+
+
+def panels_of(number: int) -> tuple[Figure, Iterable[Any]]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    grid = figure.subplots(1, number, squeeze=False)[0]
+    for axes in grid:
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure, grid
+
+
+def greedy(rows: Rows) -> Rows:
+    """One row a trained model: those read in other ways, or with the trees given, have the same curves."""
+    plain = {"method": "greedy", "gold": False}
+    return {
+        name: results
+        for name, results in rows.items()
+        if all(results[0]["settings"].get(key, value) == value for key, value in plain.items())
+    }
+
+
+PICTURES: dict[str, dict[str, Callable[[Rows], Figure]]] = {
+    "open_ablation": {
+        "learning_curves": lambda rows: curves(greedy(rows)),
+        "uf1_by_length": lambda rows: by_length(greedy(rows)),
+    },
+    "open_syntax": {"sg_by_circuit": by_circuit},
+}
+
+
+# The page
+
+
+def block(name: str, results: Path, pictures: Path) -> str:
+    """A table, where it comes from, and its pictures; or how to get them."""
+    rows = read(results / name)
+    if not rows:
+        return f"No results yet: `python scripts/{name}.py` makes them.\n"
+    every = [one for results_of in rows.values() for one in results_of]
+    commits = dict.fromkeys(str(one["commit"]) for one in every)
+    commands = " and ".join(f"`{command}`" for command in dict.fromkeys(one["command"] for one in every))
+    parts = [TABLES[name](rows), f"Made by {commands} at {', '.join(commits)}.\n"]
+    for title, draw in PICTURES.get(name, {}).items():
+        write_whole(pictures / f"{title}.svg", svg(draw(rows)))
+        parts.append(f"![{title.replace('_', ' ')}]({pictures.name}/{title}.svg)\n")
+    return "\n".join(parts)
+
+
+def render(page: Path, results: Path) -> None:
+    """Put tables and pictures into the page."""
+    pictures = page.with_suffix("")
+    pictures.mkdir(parents=True, exist_ok=True)
+    text = page.read_text(encoding="utf-8")
+    for _, name, _ in BLOCK.findall(text):
+        if name not in TABLES:
+            raise ValueError(f"{page}: there is no table {name!r}; there are {', '.join(TABLES)}")
+    write_whole(page, BLOCK.sub(lambda m: f"{m[1]}{block(m[2], results, pictures)}{m[3]}", text))
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="(results)")
+    parser.add_argument("--page", type=Path, default=Path("docs/results.md"), metavar="F", help="(docs/results.md)")
+    args = parser.parse_args(argv)
+    try:
+        render(args.page, args.results)
+    except (ValueError, OSError) as error:
+        print(f"tables: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run())
