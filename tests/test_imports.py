@@ -15,6 +15,7 @@ LAYERS = [  # a module imports modules of the lines above its own
     "blimp data inference",
     "parsing surprisal evaluation training bench",
     "generation targeted hub",
+    "baselines",
     "cli",
     "demo __main__",
 ]
