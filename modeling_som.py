@@ -165,7 +165,8 @@ def oracle_depths(first_sibling: Tensor, depths: Tensor | None, num_slots: int, 
 
     The best depth keeps every gold constituent that can still be had: one below the first sibling, unless a later
     token has closed that constituent already. `printed` is the paper's Algorithm 1, which looks at the first sibling's
-    label instead of its depth; its labels are clamped to what can be reached. Rows of (B, T) start at column 0.
+    label, where it has one, instead of its depth; its labels are clamped to what can be reached. Rows of (B, T) start
+    at column 0.
 
     >>> gold = torch.tensor([[-1, 0, 1, 1, 3, 0]])  # BOS ((the cat) (sat down)) EOS
     >>> oracle_depths(gold, None, 15).tolist()
@@ -175,12 +176,15 @@ def oracle_depths(first_sibling: Tensor, depths: Tensor | None, num_slots: int, 
     """
     labels = torch.full_like(first_sibling, NONE)
     taken = labels if depths is None else depths
-    sibling_depths = labels if printed else taken
     lowest = torch.full_like(first_sibling, num_slots)  # lowest[:, j]: smallest depth taken since token j
     for t in range(first_sibling.shape[1]):
         sibling = first_sibling[:, t : t + 1]
         j = sibling.clamp(min=0)
-        label = torch.minimum(sibling_depths.gather(1, j) + 1, lowest.gather(1, j))  # (B, 1)
+        sibling_depth = taken.gather(1, j)  # (B, 1)
+        if printed:
+            sibling_label = labels.gather(1, j)
+            sibling_depth = torch.where(sibling_label >= 0, sibling_label, sibling_depth)
+        label = torch.minimum(sibling_depth + 1, lowest.gather(1, j))
         labels[:, t : t + 1] = torch.where(sibling >= 0, label, torch.where(sibling == -1, 0, NONE))
         lowest[:, :t] = torch.minimum(lowest[:, :t], taken[:, t : t + 1])
     if printed:
@@ -605,8 +609,8 @@ class SOMModel(SOMPreTrainedModel):
             reading, unpack = self.step(words[:, 0], state, marginal), partial(torch.unsqueeze, dim=1)
         else:
             batch = Batch.of(mask, words.shape[:2], words.device)
-            siblings = None if first_sibling is None else batch.pack(first_sibling)
-            depths = None if depths is None else batch.pack(depths)
+            siblings = None if first_sibling is None else batch.pack(first_sibling.long())
+            depths = None if depths is None else batch.pack(depths.long())
             reading, unpack = self.read(batch.pack(words), batch, state, siblings, depths, marginal), batch.unpack
         if self.config.use_cache and not self.training if use_cache is None else use_cache:
             past_key_values = SOMCache() if past_key_values is None else past_key_values
@@ -722,7 +726,8 @@ class SOMModel(SOMPreTrainedModel):
         queries = self.parser.queries(x)
         attach_logits = x.new_full((len(x), N), -torch.inf)
         slots, all_rows = torch.arange(N, device=x.device), torch.arange(B, device=x.device)
-        depths, grown = torch.empty(len(x), dtype=torch.long, device=x.device), []
+        depths = torch.empty(len(x), dtype=torch.long, device=x.device)
+        grown = [(depths[:0], depths[:0], x[:0])]  # all there is, where every token is masked
         active = (batch.lengths[:, None] > torch.arange(int(batch.lengths.max()))).sum(0).tolist()
         for t, n in enumerate(active):
             rows, token, depth = all_rows[:n], first[:n] + t, depth[:n]
@@ -1052,7 +1057,7 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """Summed over the labelled rows, in at least single precision."""
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    return F.cross_entropy(logits, labels, ignore_index=NONE, reduction="sum")
+    return F.cross_entropy(logits, labels.long(), ignore_index=NONE, reduction="sum")
 
 
 SOMModel.register_for_auto_class("AutoModel")

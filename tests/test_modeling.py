@@ -224,6 +224,36 @@ def test_a_padded_row_gives_what_it_gives_alone(switch, side, sentences):
             assert (getattr(out, name)[b, ~real] == -100).all()
 
 
+@pytest.mark.parametrize("switch", ["eSOM", "no prediction network", "marginal in evaluation"])
+@pytest.mark.parametrize("gradients", [True, False])
+def test_reading_nothing_but_padding_changes_nothing(switch, gradients, sentences):
+    model, ids = make_model(**SWITCHES[switch]), torch.tensor([sentences[0][0]])
+    nothing = torch.zeros(1, 3, dtype=torch.long)
+    with torch.set_grad_enabled(gradients):
+        head = model(torch.full_like(nothing, 5), attention_mask=nothing, use_cache=True)
+        mask = torch.cat([nothing, torch.ones_like(ids)], dim=1)
+        tail = model(ids, attention_mask=mask, past_key_values=head.past_key_values)
+        torch.testing.assert_close(tail.logits, model(ids).logits, atol=1e-10, rtol=0)
+    assert (head.logits == -100).all() and (head.depths == -100).all()
+
+
+@pytest.mark.parametrize("oracle", ["dynamic", "dynamic_paper", "left_branching"])
+def test_every_label_is_reachable_where_some_tokens_have_none(oracle, sentences):
+    model, batch = make_model(oracle=oracle).train(), batch_of(sentences, "right")
+    batch["first_sibling"][:, ::2] = -100
+    out = model(**batch)
+    unlabelled = batch["first_sibling"] == -100
+    before = torch.nn.functional.pad(out.depths, (1, 0), value=-1)[:, :-1]
+    assert (out.oracle_depths[unlabelled] == -100).all()
+    assert (out.oracle_depths >= 1)[~unlabelled].all() and (out.oracle_depths <= before + 1)[~unlabelled].all()
+
+
+def test_numbers_may_be_of_32_bits(tiny, sentences):
+    batch = batch_of(sentences, "left")
+    batch["depths"] = tiny(**batch).depths
+    torch.testing.assert_close(tiny(**{name: value.int() for name, value in batch.items()}).loss, tiny(**batch).loss)
+
+
 def test_changing_a_later_token_changes_no_earlier_output(tiny, sentences):
     ids = torch.tensor([sentences[0][0]])
     out = tiny(ids)
