@@ -23,7 +23,7 @@ from transformers import PreTrainedTokenizerFast
 from som.oracle import first_siblings, gold_depths
 from som.treebanks import (
     CONVERSION_VERSION,
-    HeadError,
+    HEAD,
     TreebankError,
     check_heads,
     clean_word,
@@ -246,19 +246,26 @@ def hub_sentences(name: str, split: str, skip_bad: bool = False) -> Iterator[str
     words_column = _column(dataset, name, ("tokens", "words", "form"))
     heads_column = _column(dataset, name, ("head", "heads"))
     for number, row in enumerate(dataset):
-        # multi-word tokens have no head, and heads do not count them
-        pairs = [
-            (clean_word(word), int(head))
-            for word, head in zip(row[words_column], row[heads_column], strict=True)
-            if str(head) not in ("None", "_")
-        ]
-        heads = [head for _, head in pairs]
         try:
-            check_heads(heads)
-        except HeadError as error:
+            yield _hub_sentence(row[words_column], row[heads_column])
+        except ValueError as error:
             if not skip_bad:
                 raise TreebankError(f"{name}: {split}, row {number}: {error}") from None
-        yield to_conllu([word for word, _ in pairs], heads)
+            yield f"# row {number}: {error}"  # no sentence, which is counted where it is read
+
+
+def _hub_sentence(words: Sequence[str], heads: Sequence[int | str | None]) -> str:
+    """CoNLL-U of a row; multi-word tokens have no head, and heads do not count them."""
+    if len(words) != len(heads):
+        raise ValueError(f"expected as many heads as words, got {len(heads)} for {len(words)}")
+    pairs = [(clean_word(word), str(head)) for word, head in zip(words, heads, strict=True)]
+    pairs = [(word, head) for word, head in pairs if head not in ("None", "_")]
+    for word, head in pairs:
+        if not word or not HEAD.fullmatch(head):
+            raise ValueError(f"expected words with the numbers of their heads, got {word!r} with {head!r}")
+    numbers = [int(head) for _, head in pairs]
+    check_heads(numbers)
+    return to_conllu([word for word, _ in pairs], numbers)
 
 
 def _hub_split(name: str, split: str) -> Dataset:

@@ -6,7 +6,7 @@ import torch
 from datasets import Dataset, DatasetDict, load_from_disk
 from trees_enumerated import all_trees
 
-from som.data import ENCODED, SOMCollator, fingerprint, hub_sentences, prepare, token_siblings, typical_tree
+from som.data import ENCODED, SPLITS, SOMCollator, fingerprint, hub_sentences, prepare, token_siblings, typical_tree
 from som.oracle import first_siblings, gold_depths, tree_from_depths
 from som.treebanks import TreebankError, read_treebank, to_conllu
 from som.trees import Tree, binarise
@@ -229,6 +229,26 @@ def test_a_data_set_of_others_without_trees_is_refused(tmp_path):
     Dataset.from_dict({"text": ["a"]}).to_parquet(tmp_path / "plain" / "train.parquet")
     with pytest.raises(TreebankError, match="expected a column tokens or words or form, got text"):
         list(hub_sentences(str(tmp_path / "plain"), "train"))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "head", "complaint"),
+    [
+        (["a", "b"], ["0", "x"], "expected words with the numbers of their heads, got 'b' with 'x'"),
+        (["a", " "], ["0", "1"], "expected words with the numbers of their heads, got '' with '1'"),
+        (["a", "b"], ["0"], "expected as many heads as words, got 1 for 2"),
+        (["a"], ["2"], "expected a head in 0…1, got 2"),
+        ([], [], "expected one root in the sentence, got 0"),
+    ],
+)
+def test_a_bad_row_of_others_is_named_or_counted(tmp_path, tokens, head, complaint):
+    rows = Dataset.from_dict({"tokens": [DOG[0], tokens], "head": [list(map(str, DOG[1])), head]})
+    DatasetDict({"train": rows, "validation": rows, "test": rows}).save_to_disk(tmp_path / "hub")
+    with pytest.raises(TreebankError, match=f"hub: train, row 1: {complaint}"):
+        list(hub_sentences(str(tmp_path / "hub"), "train"))
+    sources = {split: hub_sentences(str(tmp_path / "hub"), split, skip_bad=True) for split in SPLITS}
+    summary = prepare(sources, tmp_path / "out", skip_bad=True)
+    assert [(split["sentences"], split["skipped"]) for split in summary["splits"].values()] == [(1, 1)] * 3
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
