@@ -1,0 +1,230 @@
+"""The scripts behind the results, on a toy version of their data: what they record, skip, go on with and refuse."""
+
+import gzip
+import importlib
+import json
+import re
+import shutil
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from som import grammar
+from som.metrics import evalb_line
+from som.treebanks import Example, read_treebank
+from som.trees import Tree
+
+ROOT = Path(__file__).parent.parent
+SUITE = {
+    "meta": {"name": "npz_obj", "metric": "sum"},
+    "predictions": [{"type": "formula", "formula": "(2;%a%) < (2;%b%)"}],
+    "items": [
+        {
+            "item_number": 1,
+            "conditions": [
+                {
+                    "condition_name": name,
+                    "regions": [{"region_number": n, "content": c} for n, c in enumerate(text, 1)],
+                }
+                for name, text in {"a": ["the dog", "barks"], "b": ["the dogs", "barks"]}.items()
+            ],
+        }
+    ],
+}
+PAIR = {
+    "uid": "agreement",
+    "linguistics_term": "agreement",
+    "field": "syntax",
+    "sentence_good": "the dog barks .",
+    "sentence_bad": "the dog bark .",
+}
+
+
+@pytest.fixture(scope="module")
+def scripts():
+    """Imports a script; the trial is made still smaller."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "scripts"))
+        record = importlib.import_module("record")
+        patch.setitem(record.TINY, "hidden_size", 8)
+        patch.setitem(record.TINY, "sentences", 12)
+        patch.setattr(importlib.import_module("open_language_models"), "RATES", (1e-3, 3e-3))
+        yield importlib.import_module
+
+
+def zipped(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        file.write(text)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """A folder with data under the names of the real ones, all of it of the built-in treebank."""
+    folder = tmp_path_factory.mktemp("lab")
+    sentences = list(islice(grammar.builtin_treebank("train"), 60))
+    conllu = "\n\n".join(sentence.strip() for sentence in sentences) + "\n\n"
+    tests = (f"{name}-ud-test" for name in ("ewt", "gum", "partut", "lines", "pronouns", "pud"))
+    for name in ("ewt-ud-train", "ewt-ud-dev", *tests):
+        zipped(folder / "data" / "ud" / f"en_{name}.conllu.gz", conllu)
+    trees = [evalb_line(example.tree) + "\n" for example in read_treebank([next((folder / "data" / "ud").iterdir())])]
+    zipped(folder / "data" / "ptb-sample" / "wsj-combined.mrg.gz", "".join(trees))
+    (folder / "data" / "ptb-sample" / "index.csv").write_text("file,sentences\n" + "x,1\n" * len(trees))
+    (folder / "data" / "syntaxgym" / "suites").mkdir(parents=True)
+    (folder / "data" / "syntaxgym" / "suites" / "npz_obj.json").write_text(json.dumps(SUITE))
+    zipped(folder / "data" / "blimp" / "blimp.jsonl.gz", json.dumps(PAIR) + "\n")
+    for section in (*range(2, 22), 23, 24):
+        (folder / "wsj" / f"{section:02}").mkdir(parents=True)
+        (folder / "wsj" / f"{section:02}" / f"wsj_{section:02}01.mrg").write_text("".join(trees))
+    (folder / "list.txt").write_text("02\n")
+    return folder
+
+
+def arguments(script: str, lab: Path) -> list[str]:
+    """A command line for some rows of a table."""
+    rows = {
+        "open_ablation": ["SOM", "− prediction network − LM loss", "gold trees at inference", "dSOM"],
+        "open_language_models": ["SOM, marginal", "LSTM", "GPT-2", "Kneser-Ney"],
+        "open_domains": ["SOM"],
+        "open_parsing": ["SOM", "right-branching trees", "oracle binary trees"],
+        "open_syntax": ["SOM", "LSTM"],
+        "ptb": ["SOM, constituency trees", "random trees, constituency trees", "SOM, dependency trees"],
+        "bllip": ["dSOM, xs"],
+    }
+    ud, lists = lab / "data" / "ud", [f"--{split}={lab}/list.txt" for split in ("train", "validation", "test")]
+    where = {
+        "ptb": [
+            "--wsj",
+            f"{lab}/wsj",
+            "--dependencies",
+            *(f"{ud}/en_ewt-ud-{s}.conllu.gz" for s in ("train", "dev", "test")),
+        ],
+        "bllip": ["xs", f"--bllip={lab}/wsj", *lists, f"--suites={lab}/data/syntaxgym/suites"],
+    }.get(script, [f"--data={lab}/data"])
+    common = [f"--runs={lab}/runs", f"--results={lab}/results", "--tiny", "--seeds", "0", "--only", *rows[script]]
+    return [*where, *common]
+
+
+SCRIPTS = ("open_ablation", "open_language_models", "open_domains", "open_parsing", "open_syntax", "ptb", "bllip")
+
+
+@pytest.fixture(scope="module")
+def done(scripts, lab):
+    """Every script has been called once."""
+    for script in SCRIPTS:
+        assert scripts(script).run(arguments(script, lab)) == 0, script
+    return lab
+
+
+def results(folder: Path, script: str) -> list[dict]:
+    return [json.loads(file.read_text()) for file in (folder / "results" / script).iterdir()]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_result_says_how_it_came_about(script, done):
+    asked = arguments(script, done)
+    found = results(done, script)
+    assert {result["row"] for result in found} == set(asked[asked.index("--only") + 1 :])
+    for result in found:
+        assert result["table"] == script
+        assert result["seed"] == 0
+        assert result["settings"]["hidden_size"] == 8
+        assert result["command"].startswith(f"python scripts/{script}.py ")
+        assert "commit" in result
+        assert {"python", "torch", "transformers"} <= set(result["versions"])
+        assert result["evaluations"]
+
+
+def test_rows_measure_what_they_are_named_after(done):
+    by_row = {result["row"]: result for result in results(done, "open_ablation")}
+    measures = {row: result["evaluations"]["test"]["measures"] for row, result in by_row.items()}
+    assert measures["gold trees at inference"]["uf1_binarised"] == 1
+    assert by_row["gold trees at inference"]["evaluations"]["test"]["gold"]
+    assert measures["− prediction network − LM loss"]["p_next_acc"] is None
+    assert by_row["dSOM"]["parameters"] < by_row["SOM"]["parameters"]
+    assert len(by_row["SOM"]["validations"]) == 1  # an epoch
+    (oracle,) = [one for one in results(done, "open_parsing") if one["row"] == "oracle binary trees"]
+    assert oracle["evaluations"]["test"]["measures"]["uf1_binarised"] == 1
+    (ngrams,) = [one for one in results(done, "open_language_models") if one["row"] == "Kneser-Ney"]
+    assert ngrams["order"] in (2, 3, 4, 5)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_finished_rows_are_skipped(script, scripts, done, monkeypatch, capsys):
+    monkeypatch.setattr(scripts("record"), "train", lambda *args, **settings: pytest.fail("trained again"))
+    before = results(done, script)
+    assert scripts(script).run(arguments(script, done)) == 0
+    assert capsys.readouterr().out.count("done before") == len(before)
+    assert results(done, script) == before
+
+
+def test_an_interrupted_row_goes_on_where_it_was(scripts, done, tmp_path, monkeypatch, capsys):
+    shutil.copytree(done, tmp_path / "lab")
+    lab, record = tmp_path / "lab", scripts("record")
+    (lab / "results" / "open_ablation" / "som-0.json").unlink()
+    checkpoints = sorted((lab / "runs" / "tiny" / "ewt-word" / "som-0").glob("checkpoint-*/trainer_state.json"))
+    times = [file.stat().st_mtime_ns for file in checkpoints]
+    with monkeypatch.context() as patch:
+        patch.setattr(record, "evaluate", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert scripts("open_ablation").run(arguments("open_ablation", lab)) == 130
+    assert "the same command goes on" in capsys.readouterr().err
+    assert not (lab / "results" / "open_ablation" / "som-0.json").exists()
+    assert scripts("open_ablation").run(arguments("open_ablation", lab)) == 0
+    assert (lab / "results" / "open_ablation" / "som-0.json").is_file()
+    assert [file.stat().st_mtime_ns for file in checkpoints] == times  # nothing was trained again
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (["--epochs", "2"], "som-0.json: was made with"),
+        (["--data", "nowhere"], "nowhere: there is no such folder; --data names that of treebanks and suites"),
+        (["--data", "tests"], "tests/ud/en_ewt-ud-train.conllu.gz: there is no such file"),
+        (["--only", "SOMM"], "there is no row 'SOMM'; there are SOM;"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(change, message, scripts, done, capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert scripts("open_domains").run([*arguments("open_domains", done), *change]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_trees_written_for_a_trial_are_read_as_they_were(scripts, tmp_path):
+    trees = [Tree.parse("(a (b c) d)"), Tree(("alone",)), Tree(("(", Tree(("1/2", "$")), ")"))]
+    file = scripts("record").write_trees(tmp_path / "trees.mrg", [Example(tree.words(), tree, "") for tree in trees])
+    assert [example.tree for example in read_treebank([file])] == trees
+
+
+def test_the_page_gets_tables_and_pictures(scripts, done, tmp_path):
+    page = tmp_path / "results.md"
+    shutil.copy(ROOT / "docs" / "results.md", page)
+    arguments = [f"--results={done}/results", f"--page={page}"]
+    assert scripts("tables").run(arguments) == 0
+    text = page.read_text()
+    assert "No results yet" not in text
+    assert text.startswith("# Results\n\nEvery table is made by one command")
+    rows = re.findall(r"^\| (.*?) \|", text, re.MULTILINE)
+    for script in SCRIPTS:
+        assert {result["row"] for result in results(done, script)} <= set(rows)
+    for picture in re.findall(r"!\[.*\]\((.*)\)", text):
+        assert (tmp_path / picture).read_text().startswith("<svg")
+    assert scripts("tables").run(arguments) == 0
+    assert page.read_text() == text  # made again, nothing changes
+
+
+def test_seeds_are_averaged_and_untrained_perplexity_is_not_shown(scripts, tmp_path):
+    tables = scripts("tables")
+    for seed, (ppl, f1) in enumerate([(100.0, 0.8), (104.0, 0.9)]):
+        for place, (row, weight) in enumerate({"SOM": 1.0, "parser": 0.0}.items()):
+            measures = {"ppl": ppl, "uf1_nary": f1}
+            about = {"row": row, "place": place, "seed": seed, "settings": {"lm_loss_weight": weight}}
+            result = {**about, "evaluations": {"test": {"measures": measures}}}
+            (tmp_path / f"{row}-{seed}.json").write_text(json.dumps(result))
+    table = tables.table(tables.read(tmp_path), tables.measures("ppl", "uf1_nary"))
+    assert table.splitlines()[2:] == [
+        "| SOM | 102.00 ± 2.83 | 85.00 ± 7.07 | 2 |",
+        "| parser | – | 85.00 ± 7.07 | 2 |",
+    ]
