@@ -962,8 +962,8 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
             depths: (B, T) decisions given from outside, for both parsers.
         """
         num_items, shift_labels = kwargs.pop("num_items_in_batch", None), kwargs.pop("shift_labels", None)
-        if labels is not None and labels.shape != (input_ids if inputs_embeds is None else inputs_embeds).shape[:2]:
-            raise ValueError(f"labels must have the tokens' shape, got {tuple(labels.shape)}")
+        if labels is not None:
+            self.check_labels(labels, input_ids if inputs_embeds is None else inputs_embeds)
         out = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -996,6 +996,17 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
             attach_logits=out.attach_logits,
             next_attach_logits=out.next_attach_logits,
         )
+
+    def check_labels(self, labels: Tensor, tokens: Tensor | None):
+        """Refuses labels that cannot be meant, before any work."""
+        shape = labels.shape if tokens is None else tokens.shape[:2]
+        if labels.shape != shape:
+            raise ValueError(f"labels must have the tokens' shape {tuple(shape)}, got {tuple(labels.shape)}")
+        wrong = (labels != NONE) & ((labels < 0) | (labels >= self.lm_head.out_features))
+        if wrong.any():
+            row, column = wrong.nonzero()[0].tolist()
+            rule = f"labels must be in 0…{self.lm_head.out_features - 1}, or -100 for none"
+            raise ValueError(f"{rule}: not so in row {row}, column {column}")
 
     def weigh(self, lm_loss: Tensor | None, structure_loss: Tensor | None) -> Tensor | None:
         weighted = [(lm_loss, self.config.lm_loss_weight), (structure_loss, self.config.structure_loss_weight)]
