@@ -47,7 +47,10 @@ def read_blimp(path: str | Path) -> Iterator[Pair]:
 
 def read_pair(line: str) -> Pair:
     """One pair from its line."""
-    data: Any = json.loads(line)
+    try:
+        data: Any = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"expected a pair in JSON, got {line.strip()[:40]!r}") from error
     if isinstance(data, dict):
         data = {NAMES.get(name, name): value for name, value in data.items()}
     names = ("uid", "linguistics_term", "field", "sentence_good", "sentence_bad")

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
+PLOTTABLE = 200  # words of a sentence: more have no room in a picture
+
 Attach = Mapping[int, int | str]  # a word's number → its depth, or "word 3": join the constituent that word 3 begins
 
 
@@ -319,6 +321,8 @@ def plot(sentences: Sequence[Sequence[WordSurprisal]]) -> Figure:
     from matplotlib.figure import Figure
 
     longest = max(map(len, sentences))
+    if longest > PLOTTABLE:
+        raise ValueError(f"{longest} words are too many to draw, {PLOTTABLE} the most: tsv and json have no limit")
     figure = Figure(figsize=(min(max(5, 0.7 * longest), 60), 2.8 * len(sentences)), layout="constrained")
     for axes, rows in zip(figure.subplots(len(sentences), squeeze=False)[:, 0], sentences, strict=True):
         places = range(len(rows))

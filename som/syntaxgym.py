@@ -255,7 +255,9 @@ def load_suite(path: Path) -> Suite:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         return read_suite(data)
-    except (ValueError, OSError) as error:  # text that is not UTF-8 or not JSON is a ValueError as well
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: expected a suite in JSON: {error}") from error
+    except (ValueError, OSError) as error:  # text that is not UTF-8 is a ValueError as well
         raise ValueError(f"{path}: {error}") from error
     except RecursionError as error:
         raise ValueError(f"{path}: brackets are nested too deeply") from error

@@ -236,10 +236,13 @@ def test_a_malformed_suite_is_refused_with_file_and_place(data, message, tmp_pat
     assert str(caught.value).startswith(f"{tmp_path / 'suite.json'}: ") and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b"", b"[" * 100_000])
-def test_a_file_that_is_no_json_is_refused(content, tmp_path):
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"{", "expected a suite in JSON"), (b"\xff\xfe", "utf-8"), (b"", "in JSON"), (b"[" * 100_000, "nested")],
+)
+def test_a_file_that_is_no_json_is_refused(content, message, tmp_path):
     (tmp_path / "suite.json").write_bytes(content)
-    with pytest.raises(ValueError, match="suite.json: "):
+    with pytest.raises(ValueError, match=f"suite.json: .*{message}"):
         load_suites(tmp_path)
 
 
@@ -299,7 +302,7 @@ def test_pairs_are_read_from_plain_and_compressed_files(tmp_path):
     [
         (b"", ":1: expected pairs of sentences, found an empty file"),
         (b"[]\n", ":1: expected an object with the texts .*; uid is missing"),
-        (json.dumps(LINE).encode() + b"\n{", ":2: "),
+        (json.dumps(LINE).encode() + b"\n{", ":2: expected a pair in JSON, got '{'"),
         (json.dumps(LINE).encode() + b'\n{"uid": "p"}\n', ":2: .*linguistics_term is missing"),
         (b"\xff\n", ":1: "),
     ],
