@@ -9,8 +9,11 @@ import os
 import subprocess
 import sys
 from itertools import pairwise
+from xml.etree import ElementTree
 
+import nltk
 import pytest
+import svgling
 import torch
 from conftest import make_model
 
@@ -164,3 +167,42 @@ def test_the_perplexity_metric_gives_the_same_text_by_text(checkpoint, pair):
         pytest.skip(f"evaluate's perplexity is a script of the Hub, which is not to be had: {error}")
     theirs = [metric.compute(model_id=checkpoint, predictions=[text], device="cpu") for text in TEXTS]
     assert [result["mean_perplexity"] for result in theirs] == pytest.approx(perplexities(pair), rel=1e-4)
+
+
+# trees
+
+
+@pytest.fixture
+def trees(checkpoint, tmp_path):
+    """Runs `som parse` and returns the file that it wrote."""
+
+    def write(form: str, *texts: str):
+        file = tmp_path / form
+        assert main(["parse", "--model", checkpoint, "--format", form, "--out", str(file), *texts]) == 0
+        return file
+
+    return write
+
+
+def test_nltk_reads_and_svgling_draws_printed_trees(trees, pair):
+    lines = trees("evalb", *TEXTS).read_text().splitlines()
+    for line, text in zip(lines, TEXTS, strict=True):
+        tree, ours = nltk.Tree.fromstring(line), som.parse(*pair, text)
+        assert tree.leaves() == ours.leaves() == encode(pair[1], text).words
+        spans = {ours.leaf_treeposition(i)[:-1] for i in range(len(ours.leaves()))}
+        assert {tree.leaf_treeposition(i)[:-2] for i in range(len(tree.leaves()))} == spans
+        assert svgling.draw_tree(tree).get_svg().tostring().startswith("<svg")
+
+
+def test_a_drawn_tree_is_a_picture_with_all_words(trees, pair):
+    picture = ElementTree.fromstring(trees("svg", TEXTS[0]).read_text())
+    drawn = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert [text for text in drawn if text != "*"] == encode(pair[1], TEXTS[0]).words
+
+
+def test_pyevalb_scores_printed_files(trees, tmp_path):
+    scorer = pytest.importorskip("PYEVALB.scorer", reason="PYEVALB is not installed: pip install 'som-lm[dev]'")
+    file, results = str(trees("evalb", *TEXTS)), tmp_path / "results"
+    scorer.Scorer().evalb(file, file, str(results))
+    assert f"Number of Valid sentence:\t{len(TEXTS)}.00\n" in results.read_text()
+    assert "Bracketing FMeasure:\t100.00\n" in results.read_text()
