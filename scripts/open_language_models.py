@@ -45,14 +45,14 @@ def neural_run(args: argparse.Namespace, name: str, seed: int, rate: float) -> P
 
 def best_run(args: argparse.Namespace, name: str, seed: int) -> Path:
     """The run at the learning rate that is best for the first seed."""
-    rate = min(RATES, key=lambda rate: record.validation(neural_run(args, name, THREE[0], rate))["ppl"])
+    rate = min(RATES, key=lambda rate: record.validation_ppl(neural_run(args, name, THREE[0], rate)))
     return neural_run(args, name, seed, rate)
 
 
 def measure_neural(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
     run = best_run(args, name, seed)
     model, tokenizer = load_baseline(run)
-    about = {**record.about_run(run, model.num_parameters()), "run": run.name}  # which names the learning rate
+    about = record.about_run(run, model.num_parameters())
     return {**about, "evaluations": word_evaluations(args, partial(score_neural, model), tokenizer, name)}
 
 

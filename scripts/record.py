@@ -155,14 +155,17 @@ def with_sizes(args: argparse.Namespace, settings: Mapping[str, Any]) -> dict[st
 
 
 def about_run(folder: Path, parameters: int) -> dict[str, Any]:
-    """What is kept of a training: the model's size and its validations."""
+    """What is kept of a training: all its settings, the model's size, what it was trained on, and its validations."""
+    run = json.loads((folder / RUN).read_text(encoding="utf-8"))
     log = map(json.loads, (folder / LOG).read_text(encoding="utf-8").splitlines())
-    return {"parameters": parameters, "validations": [entry for entry in log if "eval_ppl" in entry]}
+    validations = [entry for entry in log if "eval_ppl" in entry]
+    about = {"training": run["settings"], "data": run["data"], "best": run["validation"], "validations": validations}
+    return {"parameters": parameters, **about}
 
 
-def validation(folder: Path) -> dict[str, Any]:
+def validation_ppl(folder: Path) -> float:
     """What a run's best model had on the validation split."""
-    return json.loads((folder / RUN).read_text(encoding="utf-8"))["validation"]
+    return json.loads((folder / RUN).read_text(encoding="utf-8"))["validation"]["ppl"]
 
 
 def measured(

@@ -118,17 +118,24 @@ TABLES: dict[str, Callable[[Rows], str]] = {
 
 
 def curves(rows: Rows) -> Figure:
-    """Validation perplexity and accuracy of p by epoch, a line a trained model, the mean of its seeds."""
-    panels = {"eval_ppl": "validation perplexity", "eval_p_acc": "validation, p acc"}
+    """Validation by epoch, a line a trained model, the mean of its seeds; perplexities only of the same vocabulary."""
+    panels = {"eval_ppl": "validation perplexity", "eval_p_acc": "validation, p acc against the oracle trained with"}
     figure, axes = panels_of(len(panels))
     for name, results in rows.items():
+        settings = results[0]["settings"]
+        words = settings.get("lm_loss_weight") != 0 and settings.get("tokenizer", "word") == "word"
         for one, key in zip(axes, panels, strict=True):
-            one.plot(*mean_curve(results, key), "o-", markersize=3, label=name)
+            points = mean_curve(results, key) if words or key != "eval_ppl" else ([], [])
+            one.plot(*points, "o-", markersize=3, label=name)
     for one, title in zip(axes, panels.values(), strict=True):
         one.set(title=title, xlabel="epoch")
-    axes[0].set_yscale("log")
-    axes[-1].legend(frameon=False, fontsize=7)
+    legend(axes[-1])
     return figure
+
+
+def legend(axes: Any) -> None:
+    """The names of the lines, beside them."""
+    axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
 
 
 def mean_curve(results: Sequence[Result], key: str) -> tuple[list[float], list[float]]:
@@ -149,7 +156,7 @@ def by_length(rows: Rows) -> Figure:
         known = {length: values for length, values in scores.items() if values and None not in values}
         axes.plot(list(known), [100 * fmean(values) for values in known.values()], "o-", markersize=3, label=name)
     axes.set(title="UF1 (binarised) by length", xlabel="words")
-    axes.legend(frameon=False, fontsize=7)
+    legend(axes)
     return figure
 
 
@@ -166,7 +173,7 @@ def by_circuit(rows: Rows) -> Figure:
         axes.bar([x + place * width for x in range(len(circuits))], heights, width, label=name)
     axes.set_xticks([x + 0.4 for x in range(len(circuits))], circuits, fontsize=7)
     axes.set_title("SyntaxGym by circuit, per cent of items")
-    axes.legend(frameon=False, fontsize=7)
+    legend(axes)
     return figure
 
 

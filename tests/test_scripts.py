@@ -148,6 +148,10 @@ def test_rows_measure_what_they_are_named_after(done):
     assert oracle["evaluations"]["test"]["measures"]["uf1_binarised"] == 1
     (ngrams,) = [one for one in results(done, "open_language_models") if one["row"] == "Kneser-Ney"]
     assert ngrams["order"] in (2, 3, 4, 5)
+    (lstm,) = [one for one in results(done, "open_language_models") if one["row"] == "LSTM"]
+    others = [json.loads(file.read_text()) for file in (done / "runs/tiny/ewt-word").glob("lstm_*/training.json")]
+    assert len(others) == 2  # learning rates
+    assert lstm["best"]["ppl"] == min(other["validation"]["ppl"] for other in others)
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
