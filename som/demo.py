@@ -37,8 +37,8 @@ SETTINGS = shlex.split(
 MEASURES = ("ppl", "p_acc", "p_next_acc", "uf1_binarised", "uf1_nary")
 CONTRAST = "agreement_prepositional_phrase"  # the minimal pairs to show one of
 NOTE = (
-    "Perplexity as it is, the rest in per cent. Beside the model: bigrams with Kneser-Ney smoothing, "
-    "and trees that are all left-branching."
+    "Perplexity as it is, the rest in per cent. Beside the model: bigrams with Kneser-Ney smoothing, trees that are "
+    "all left-branching, and the best that binary trees can do."
 )
 
 
@@ -72,8 +72,8 @@ def show(folder: Path, console: Console) -> None:
     bigrams = KneserNey(load_from_disk(str(folder / "data"))["train"]["input_ids"], len(tokenizer), order=2)
     results = compare(model, tokenizer, bigrams, examples)
     console.print("", results_table(results))
-    (made,) = generate(model, tokenizer)
-    console.print(f"\nA sentence that the model made up, as it parses it:\n\n{made.parse.draw()}\n", highlight=False)
+    (made,) = generate(model, tokenizer, top_p=0.9)
+    print(f"\nA sentence that the model made up, as it parses it:\n\n{made.parse.draw()}\n")
     pair = next(pair for pair in grammar.minimal_pairs() if pair.kind == CONTRAST)
     good, bad = surprisals_all(model, tokenizer, [pair.good, pair.bad])
     console.print(surprisal_table(good, bad))
@@ -94,21 +94,25 @@ def show(folder: Path, console: Console) -> None:
 
 def compare(model: Any, tokenizer: Any, bigrams: KneserNey, examples: Sequence[Example]) -> dict[str, dict[str, str]]:
     """The figures of the model and of the baselines, by measure; a dash where there is none."""
-    left_branching = tree_baselines()["left-branching trees"]
+    trees = tree_baselines()
     reports = {
         "SOM": evaluate(model, tokenizer, examples),
         "bigrams": evaluate_words(bigrams, tokenizer, examples, "bigrams", "builtin"),
-        "left-branching": evaluate_trees(left_branching, examples, "left-branching", "builtin"),
+        "left branching": evaluate_trees(trees["left-branching trees"], examples, "left branching", "builtin"),
+        "gold, binary": evaluate_trees(trees["oracle binary trees"], examples, "gold, binary", "builtin"),
     }
     measures = {column: report.total.measures() for column, report in reports.items()}
     rows = {LABELS[name]: {column: cell(name, measures[column][name]) for column in reports} for name in MEASURES}
+    return rows | judge(model, tokenizer, bigrams, columns=list(reports))
+
+
+def judge(model: Any, tokenizer: Any, bigrams: KneserNey, columns: Sequence[str]) -> dict[str, dict[str, str]]:
+    """How many minimal pairs are told apart, all and by kind."""
     pairs = [Pair(pair.kind, pair.kind, "syntax", pair.good, pair.bad) for pair in grammar.minimal_pairs()]
-    judged = {
-        "SOM": evaluate_blimp(model, tokenizer, pairs).report,
-        "bigrams": judge_pairs(bigrams, tokenizer, pairs, "bigrams").report,
-        "left-branching": score_blimp([], []),  # trees alone do not judge
-    }
-    rows["minimal pairs"] = {column: percent(report.mean) for column, report in judged.items()}
+    judged = dict.fromkeys(columns, score_blimp([], []))  # trees alone tell none
+    judged["SOM"] = evaluate_blimp(model, tokenizer, pairs).report
+    judged["bigrams"] = judge_pairs(bigrams, tokenizer, pairs, "bigrams").report
+    rows = {"minimal pairs": {column: percent(report.mean) for column, report in judged.items()}}
     for kind in grammar.PAIR_KINDS:
         shares = {column: report.paradigms.get(kind, Accuracy()).value for column, report in judged.items()}
         rows[f"  {kind.replace('_', ' ')}"] = {column: percent(share) for column, share in shares.items()}

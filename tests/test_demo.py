@@ -66,7 +66,7 @@ def test_the_demo_ends_with_table_tree_surprisals_and_the_path_of_its_report(sho
         "UF1, n-ary",
         "minimal pairs",
         "bigrams",
-        "left-branching",
+        "branching",
     ):
         assert name in out
     assert "┴" in out  # a tree
