@@ -119,7 +119,7 @@ TABLES: dict[str, Callable[[Rows], str]] = {
 
 def curves(rows: Rows) -> Figure:
     """Validation by epoch, a line a trained model, the mean of its seeds; perplexities only of the same vocabulary."""
-    panels = {"eval_ppl": "validation perplexity", "eval_p_acc": "validation, p acc against the oracle trained with"}
+    panels = {"eval_ppl": "validation perplexity¹", "eval_p_acc": "validation, p acc²"}
     figure, axes = panels_of(len(panels))
     for name, results in rows.items():
         settings = results[0]["settings"]
