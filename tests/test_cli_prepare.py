@@ -159,13 +159,20 @@ def test_the_embedded_treebank_is_prepared_with_one_word(tmp_path, capsys):
     assert (tmp_path / "out" / "test.conllu").is_file()
 
 
+def heed_interruptions():
+    """What is started in the background, as the tests may be, ignores SIGINT unless told otherwise."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_an_interruption_leaves_nothing_behind_and_exits_with_130(corpus, tmp_path):
     script = "import sys; from som.cli import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", script, "prepare", "--text", "--parser", "spacy", *corpus]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     # in the place of a parser: what takes for ever once it has said that it is there
     (tmp_path / "spacy.py").write_text("import time\nopen('started', 'w').close()\ntime.sleep(60)\n")
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interruptions
+    )
     while not os.path.exists("started") and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)

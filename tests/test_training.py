@@ -447,6 +447,15 @@ def test_a_run_is_neither_overwritten_nor_resumed_as_another_one(data, tmp_path,
 # Breaks that the user hears of
 
 
+@pytest.fixture
+def heeded_interruptions():
+    """What is started in the background, as the tests may be, ignores SIGINT unless told otherwise."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeded_interruptions")
 def test_ctrl_c_tells_how_to_go_on(data, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(
         training.ProgressBar, "on_step_end", lambda *args, **kwargs: os.kill(os.getpid(), signal.SIGINT)
