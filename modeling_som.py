@@ -1014,7 +1014,10 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         return sum(terms[1:], terms[0]) if terms else None
 
     def logits(self, out: SOMModelOutput, keep: slice | Tensor) -> Tensor:
-        """(B, kept, V): scores of the next word; computed for real tokens only, -100 at the others."""
+        """(B, kept, V): scores of the next word; computed for real tokens only, -100 in the padding at either end.
+
+        A masked token between real ones leaves the state, and so the prediction, as it was: some tools pad on the
+        left, put BOS in front of that, and look for the prediction of the first word right before it."""
         real = out.depths[:, keep] != NONE  # (B, kept)
         if out.branch_states is None:
             words = self.lm_head(self.output_dropout(out.last_hidden_state[:, keep][real]))
@@ -1022,6 +1025,12 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
             words = self.mixture(out, keep, real)
         if len(words) == real.numel():
             return words.unflatten(0, real.shape)
+        read = real.cumsum(1)  # (B, kept) real tokens so far
+        hole = ~real & (read > 0) & (read < read[:, -1:])
+        if hole.any():
+            last = read - 1 + (read[:, -1:].cumsum(0) - read[:, -1:])  # row of words of the last real token
+            real = real | hole
+            words = words[last[real]]
         return words.new_full((*real.shape, words.shape[1]), NONE).index_put((real,), words)
 
     def mixture(self, out: SOMModelOutput, keep: slice | Tensor, real: Tensor) -> Tensor:

@@ -220,8 +220,14 @@ def test_a_padded_row_gives_what_it_gives_alone(switch, side, sentences):
         real = mask[b].bool()
         for name in ("logits", "depths", "attach_logits"):
             torch.testing.assert_close(getattr(out, name)[b, real], getattr(alone, name)[0], atol=1e-10, rtol=0)
-        for name in ("logits", "depths", "attach_logits"):
+        last = int(real.nonzero().max())
+        for name in ("depths", "attach_logits"):
             assert (getattr(out, name)[b, ~real] == -100).all()
+        assert (out.logits[b, last + 1 :] == -100).all()
+        if side == "left":
+            assert (out.logits[b, ~real] == -100).all()
+        if side == "holes":  # the prediction stays as it was
+            torch.testing.assert_close(out.logits[b, 1:last:2], out.logits[b, 0 : last - 1 : 2])
 
 
 @pytest.mark.parametrize("switch", ["eSOM", "no prediction network", "marginal in evaluation"])
