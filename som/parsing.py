@@ -70,10 +70,10 @@ class Parse:
 
     def svg(self) -> str:
         """The tree as a picture."""
-        import svgling
+        from som.report import tree_svg
 
         self.check_drawable()
-        return svgling.draw_tree(self.to_nltk()).get_svg().tostring()
+        return tree_svg(self.tree)
 
     def check_drawable(self) -> None:
         if len(self.words) > DRAWABLE:
