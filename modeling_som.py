@@ -444,49 +444,58 @@ class PlantRows(torch.autograd.Function):
 
 
 class NextWords(torch.autograd.Function):
-    """Logits of the next word at P real tokens and the sum of their cross-entropies, a chunk at a time, so that there
-    is nothing else of the logits' size.
+    """Logits of the next word after P tokens and the sum of their cross-entropies, with nothing else of their size:
+    what the loss and the gradients need of the logits is made a chunk at a time, in the cache.
 
-    The tokens stand at `position` among the `rows` returned, the others are NONE; `targets` are NONE where there is no
-    label. Chunks fit into a cache, and into memory that the process has already."""
+    `targets` (P,) are NONE where there is no label. In the `rows` of logits returned the tokens stand at `position`,
+    the others are NONE; None says that there are no others."""
 
     CHUNK = 2**21  # elements
 
     @staticmethod
     def forward(ctx, hidden, weight, bias, targets, position, rows):
-        padded = rows > len(hidden)
-        logits = hidden.new_full((rows, len(weight)), NONE) if padded else hidden.new_empty(rows, len(weight))
-        log_total = hidden.new_empty(len(hidden), 1, dtype=torch.promote_types(hidden.dtype, torch.float32))
-        height = max(NextWords.CHUNK // len(weight), 1)
-        for some in (slice(first, first + height) for first in range(0, len(hidden), height)):
-            words = F.linear(hidden[some], weight, bias)
-            log_total[some] = words.to(log_total.dtype).logsumexp(dim=1, keepdim=True)
-            logits.index_copy_(0, position[some], words)
-        chosen = logits[position, targets.clamp(min=0)].to(log_total.dtype)
+        exact, height = torch.promote_types(hidden.dtype, torch.float32), max(NextWords.CHUNK // len(weight), 1)
+        if position is None:
+            logits = F.linear(hidden, weight, bias)
+            log_total = [words.to(exact).logsumexp(dim=1) for words in logits.split(height)]
+        else:
+            logits, log_total = hidden.new_full((rows, len(weight)), NONE), [hidden.new_empty(0, dtype=exact)]
+            for some, place in zip(hidden.split(height), position.split(height), strict=True):
+                words = F.linear(some, weight, bias)
+                log_total.append(words.to(exact).logsumexp(dim=1))
+                logits[place] = words
+        log_total = torch.cat(log_total)
+        where = torch.arange(rows, device=hidden.device) if position is None else position
+        chosen = logits[where, targets.clamp(min=0)].to(exact)
         ctx.save_for_backward(hidden, weight, targets, position, logits, log_total)
         ctx.set_materialize_grads(False)
-        return logits, torch.where(targets != NONE, log_total[:, 0] - chosen, 0).sum()
+        return logits, torch.where(targets != NONE, log_total - chosen, 0).sum()
 
     @staticmethod
     @once_differentiable
     def backward(ctx, logits_gradient, loss_gradient):
         hidden, weight, targets, position, logits, log_total = ctx.saved_tensors
-        scale = torch.where(targets != NONE, 0 if loss_gradient is None else loss_gradient, 0)[:, None]  # (P, 1)
-        gradients = torch.zeros_like(hidden, dtype=log_total.dtype), torch.empty_like(weight), weight.new_empty(len(weight))
-        width = max(NextWords.CHUNK // max(len(hidden), 1), 1)
+        packed = (lambda x: x) if position is None else (lambda x: x.index_select(0, position))
+        labelled = (targets != NONE)[:, None].to(hidden.dtype)  # (P, 1)
+        scale = labelled * (0 if loss_gradient is None else loss_gradient.to(hidden.dtype))
+        to_hidden, to_weight = torch.zeros_like(hidden), torch.empty_like(weight)
+        to_bias = weight.new_empty(len(weight), 1)
+        scaled, width = hidden * scale, max(NextWords.CHUNK // max(len(hidden), 1), 1)
         for some in (slice(first, first + width) for first in range(0, len(weight), width)):
-            words = logits[:, some].index_select(0, position).to(log_total.dtype)  # (P, width)
-            words = words.sub_(log_total).exp_().mul_(scale)
+            words = torch.sub(packed(logits[:, some]), log_total[:, None]).exp_()  # (P, some): probabilities
             place = targets[:, None] - some.start
             here = (place >= 0) & (place < words.shape[1])
-            words.scatter_add_(1, place.clamp(0, words.shape[1] - 1), -scale * here)
-            if logits_gradient is not None:
-                words += logits_gradient[:, some].index_select(0, position)
-            gradients[2][some] = words.sum(0)
+            words.scatter_add_(1, place.clamp(0, words.shape[1] - 1), -here.to(words.dtype))
             words = words.to(hidden.dtype)
-            gradients[0].add_(words @ weight[some])
-            torch.mm(words.T, hidden, out=gradients[1][some])
-        return gradients[0].to(hidden.dtype), *gradients[1:], None, None, None
+            to_hidden.addmm_(words, weight[some])
+            torch.mm(words.T, scaled, out=to_weight[some])
+            torch.mm(words.T, scale, out=to_bias[some])
+        gradients = to_hidden.mul_(scale), to_weight, to_bias[:, 0]
+        if logits_gradient is not None:
+            words = packed(logits_gradient)
+            further = words @ weight, words.T @ hidden, words.sum(0)
+            gradients = tuple(one + other for one, other in zip(gradients, further, strict=True))
+        return *gradients, None, None, None
 
 
 # ---------------------------------------------------------------------------------------------- modules
@@ -501,9 +510,10 @@ class Dropout(nn.Dropout):
         if not self.training or self.p == 0 or x.device.type != "cpu":
             return super().forward(x)
         bits = torch.empty(x.numel() // 4 + 1, dtype=torch.int64).random_(-(2**63), 2**63 - 1)
+        bits = bits.view(torch.int16)[: x.numel()].view(x.shape)
         dropped = min(round(self.p * 2**16), 2**16 - 1)
-        keep = bits.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - 2**15
-        return x * keep * (2**16 / (2**16 - dropped))
+        keep = torch.ge(bits, dropped - 2**15, out=torch.empty_like(x, requires_grad=False))  # faster than of booleans
+        return x * keep.mul_(2**16 / (2**16 - dropped))
 
 
 class SegmentedLinear(nn.Module):
@@ -1119,24 +1129,24 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
     ) -> tuple[Tensor, Tensor | None]:
         """(B, kept, V): scores of the next word, -100 in the padding at either end; and their summed cross-entropy."""
         real = out.depths[:, keep] != NONE  # (B, kept)
-        if out.branch_states is None and targets is not None:
-            logits, total = self.words_and_loss(out.last_hidden_state[:, keep][real], targets, real)
-            return repeat_in_holes(logits, real), total
-        if out.branch_states is None:
+        if out.branch_states is not None:
+            words = self.mixture(out, keep, real)
+        elif targets is None or type(self.lm_head) is not nn.Linear:  # an adapter, which may do anything
             words = self.lm_head(self.output_dropout(out.last_hidden_state[:, keep][real]))
         else:
-            words = self.mixture(out, keep, real)
+            logits, total = self.next_words(out.last_hidden_state[:, keep][real], targets, real)
+            return repeat_in_holes(logits, real), total
         if len(words) < real.numel():
             words = words.new_full((real.numel(), words.shape[1]), NONE).index_put((real.flatten(),), words)
         total = None if targets is None else cross_entropy(words, targets.flatten())
         return repeat_in_holes(words.unflatten(0, real.shape), real), total
 
-    def words_and_loss(self, hidden: Tensor, targets: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+    def next_words(self, hidden: Tensor, targets: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
         """Logits (B, kept, V) and their summed cross-entropy at once."""
         device = hidden.device.type
         half = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
         operands = (part.to(half) for part in (self.output_dropout(hidden), self.lm_head.weight, self.lm_head.bias))
-        position = real.flatten().nonzero().flatten()
+        position = None if len(hidden) == real.numel() else real.flatten().nonzero().flatten()
         targets = targets.to(hidden.device).long()[real]
         logits, total = NextWords.apply(*operands, targets, position, real.numel())
         return logits.unflatten(0, real.shape), total

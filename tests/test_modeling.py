@@ -5,12 +5,13 @@ import random
 import pytest
 import reference
 import torch
+import torch.nn.functional as F
 from conftest import batch_of, make_model, pad, random_first_siblings
 from trees_enumerated import all_depths, all_trees
 
 import modeling_som
 from configuration_som import SOMConfig
-from modeling_som import SOMForCausalLM, oracle_depths
+from modeling_som import NextWords, SOMForCausalLM, oracle_depths
 from som.oracle import ORACLES, first_siblings, gold_depths, oracle_labels
 
 SWITCHES = {
@@ -366,7 +367,9 @@ def test_every_linear_map_reads_through_dropout(sentences, monkeypatch):
             module.register_forward_hook(
                 lambda _m, args, _out, name=name: inputs.update({name: args[0].abs().max().item()})
             )
-    model(**batch_of(sentences, "right"))
+    batch = batch_of(sentences, "right")
+    model(**batch)
+    model(batch["input_ids"])  # with labels the output layer is part of the loss
     assert len(inputs) == sum(isinstance(m, torch.nn.Linear) for m in model.modules())
     assert set(inputs.values()) == {0.0}
 
@@ -431,3 +434,28 @@ def test_given_depths_must_be_reachable_from_the_state(tiny):
 def test_a_configuration_that_means_nothing_is_refused(settings, message):
     with pytest.raises(Exception, match=message):
         SOMConfig(**settings)
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("chunk", [1, 40, 2**21])
+def test_next_words_are_a_linear_map_and_its_cross_entropy(padded, chunk, monkeypatch):
+    monkeypatch.setattr(NextWords, "CHUNK", chunk)
+    torch.manual_seed(0)
+    operands = [torch.randn(*size, dtype=torch.float64, requires_grad=True) for size in ((7, 4), (11, 4), (11,))]
+    targets = torch.tensor([3, 0, -100, 10, 3, -100, 5])
+    position = torch.tensor([0, 1, 2, 4, 5, 8, 9]) if padded else None
+    logits, total = NextWords.apply(*operands, targets, position, 10 if padded else 7)
+    expected = F.linear(*operands)
+    loss = F.cross_entropy(expected, targets, reduction="sum")
+    real = slice(None) if position is None else position
+    torch.testing.assert_close(logits[real], expected, atol=1e-12, rtol=0)
+    assert not padded or (logits[[3, 6, 7]] == -100).all()
+    weights = torch.randn_like(expected)
+    for mine, theirs in (
+        (total * 3, loss * 3),
+        ((logits[real] * weights).sum(), (expected * weights).sum()),
+        (total + (logits[real] * weights).sum(), loss + (expected * weights).sum()),
+    ):
+        torch.testing.assert_close(mine, theirs, atol=1e-12, rtol=0)
+        gradients = [torch.autograd.grad(one, operands, retain_graph=True) for one in (mine, theirs)]
+        torch.testing.assert_close(*gradients, atol=1e-12, rtol=0)
