@@ -32,6 +32,7 @@ except ImportError:  # in this repository they are top-level modules
     from configuration_som import SOMConfig
 
 NONE = -100  # "no label" and "masked" in every integer tensor, as everywhere in transformers
+CHUNK = 2**21  # logits that are worked on at a time: few enough for a processor's cache
 
 
 # ---------------------------------------------------------------------------------------------- state
@@ -450,11 +451,9 @@ class NextWords(torch.autograd.Function):
     `targets` (P,) are NONE where there is no label. In the `rows` of logits returned the tokens stand at `position`,
     the others are NONE; None says that there are no others."""
 
-    CHUNK = 2**21  # elements
-
     @staticmethod
     def forward(ctx, hidden, weight, bias, targets, position, rows):
-        exact, height = torch.promote_types(hidden.dtype, torch.float32), max(NextWords.CHUNK // len(weight), 1)
+        exact, height = torch.promote_types(hidden.dtype, torch.float32), max(CHUNK // len(weight), 1)
         if position is None:
             logits = F.linear(hidden, weight, bias)
             log_total = [words.to(exact).logsumexp(dim=1) for words in logits.split(height)]
@@ -480,7 +479,7 @@ class NextWords(torch.autograd.Function):
         scale = labelled * (0 if loss_gradient is None else loss_gradient.to(hidden.dtype))
         to_hidden, to_weight = torch.zeros_like(hidden), torch.empty_like(weight)
         to_bias = weight.new_empty(len(weight), 1)
-        scaled, width = hidden * scale, max(NextWords.CHUNK // max(len(hidden), 1), 1)
+        scaled, width = hidden * scale, max(CHUNK // max(len(hidden), 1), 1)
         for some in (slice(first, first + width) for first in range(0, len(weight), width)):
             words = torch.sub(packed(logits[:, some]), log_total[:, None]).exp_()  # (P, some): probabilities
             place = targets[:, None] - some.start
@@ -1152,20 +1151,22 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         return logits.unflatten(0, real.shape), total
 
     def mixture(self, out: SOMModelOutput, keep: slice | Tensor, real: Tensor) -> Tensor:
-        """(P, V): log of the mixture of the predictions after every guess that p' allows, weighted by p'."""
-        log_prior = out.next_attach_logits.log_softmax(dim=-1)
+        """(P, V): log of the mixture of the predictions after every guess that p' allows, weighted by p'.
+
+        Tokens with as many guesses as each other are taken together, a chunk at a time."""
         allowed = (out.next_attach_logits > -torch.inf) & (out.depths != NONE)[..., None]  # (B, T, N)
         branch = torch.full_like(allowed, NONE, dtype=torch.long)
         branch[allowed] = torch.arange(len(out.branch_states), device=branch.device)
-        allowed, branch = allowed[:, keep][real], branch[:, keep][real]  # (P, N)
-        token, _ = allowed.nonzero(as_tuple=True)
-        words = self.lm_head(self.output_dropout(out.branch_states[branch[allowed]])).log_softmax(dim=-1)
-        words = words + log_prior[:, keep][real][allowed][:, None]  # (branches, V)
-        # log-sum-exp over the branches of each token
-        index = token[:, None].expand_as(words)
-        top = words.new_full((len(allowed), words.shape[1]), -torch.inf)
-        top = top.scatter_reduce(0, index, words.detach(), "amax")
-        return top + torch.zeros_like(top).index_add(0, token, (words - top[token]).exp()).log()
+        branch, log_prior = branch[:, keep][real], out.next_attach_logits.log_softmax(dim=-1)[:, keep][real]  # (P, N)
+        guesses = (branch != NONE).sum(1)
+        order, sizes = guesses.argsort(stable=True), guesses.bincount().tolist()
+        mixed = [out.branch_states.new_empty(0, self.lm_head.out_features)]
+        for count, tokens in enumerate(order.split(sizes)):
+            for some in tokens.split(max(CHUNK // (max(count, 1) * self.lm_head.out_features), 1)):
+                states = out.branch_states[branch[some, :count]]  # (some, guesses, D)
+                words = self.lm_head(self.output_dropout(states)).log_softmax(dim=-1)
+                mixed.append((words + log_prior[some, :count, None]).logsumexp(dim=1))
+        return torch.cat(mixed).index_select(0, order.argsort())
 
     def targets(self, labels: Tensor, depths: Tensor) -> Tensor:
         """(B, T): the label of each row's next real token, at every real token."""

@@ -439,7 +439,7 @@ def test_a_configuration_that_means_nothing_is_refused(settings, message):
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("chunk", [1, 40, 2**21])
 def test_next_words_are_a_linear_map_and_its_cross_entropy(padded, chunk, monkeypatch):
-    monkeypatch.setattr(NextWords, "CHUNK", chunk)
+    monkeypatch.setattr(modeling_som, "CHUNK", chunk)
     torch.manual_seed(0)
     operands = [torch.randn(*size, dtype=torch.float64, requires_grad=True) for size in ((7, 4), (11, 4), (11,))]
     targets = torch.tensor([3, 0, -100, 10, 3, -100, 5])
