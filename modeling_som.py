@@ -604,6 +604,10 @@ class LookAheadParser(Parser):
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
         return self.scores(queries + keys)
 
+    def logits(self, scores: Tensor) -> Tensor:
+        """(…, depths): logits of p from the scores of all attachments, -inf where there is nothing to attach to."""
+        return scores
+
 
 class ZeroStepParser(Parser):
     """Zero-step look-ahead: where will the next word attach, before it is seen?"""
@@ -766,7 +770,7 @@ class SOMModel(SOMPreTrainedModel):
         state = SOMState.empty(len(x), x) if state is None else state
         rows, first = torch.arange(len(x), device=x.device), state.depth < 0
         scores = self.parser(self.parser.queries(x)[:, None], self.parser.keys(state.candidates))  # (B, K)
-        attach_logits = self.live_logits(scores, state.depth)
+        attach_logits = self.parser.logits(self.live_logits(scores, state.depth))
         attach = torch.where(first, 0, choose(attach_logits, self.training))
         depth = torch.where(first, 0, attach + 1)
         sibling = state.candidates[rows, attach]
@@ -841,7 +845,7 @@ class SOMModel(SOMPreTrainedModel):
         for t, n in enumerate(active):
             rows, token, depth = all_rows[:n], first[:n] + t, depth[:n]
             logits = self.parser(queries[token, None], keys[:n, :width])
-            logits = logits.masked_fill(slots[:width] > depth[:, None], -torch.inf)  # (n, width)
+            logits = self.parser.logits(logits.masked_fill(slots[:width] > depth[:, None], -torch.inf))  # (n, width)
             attach = torch.where(depth < 0, 0, choose(logits, self.training))
             attach_logits[token, :width] = logits.to(x.dtype)  # autocast may have halved it
             memory[rows, attach] = candidates[rows, attach]
@@ -879,7 +883,8 @@ class SOMModel(SOMPreTrainedModel):
         token, depth, subtree = (index.to(x.device) for index in layout.attachments())
         queries = self.parser.queries(x).index_select(0, token)
         scores = self.parser(queries, self.parser.keys(nodes.pick(subtree)))
-        return scores.new_full((len(x), self.config.num_slots), -torch.inf).index_put((token, depth), scores)
+        dead = scores.new_full((len(x), self.config.num_slots), -torch.inf)
+        return self.parser.logits(dead.index_put((token, depth), scores))
 
     def labels(self, first_sibling: Tensor, batch: Batch) -> Tensor:
         """(B, longest row): the tree labels the oracle goes by."""

@@ -17,9 +17,18 @@ from typing import Any
 import record
 from open_ablation import THREE
 
-from som.baselines import tree_baselines
+from modeling_som import SOMForCausalLM
+from som.baselines import ShiftReduce, shift_reduce, tree_baselines
+from som.training import make_model
 
-SOMS = {"SOM": {}, "SOM, oracle's next attachment": {"next_attachment": "oracle"}, "dSOM": {"dsom": True}}
+PARSER = {"prediction_network": False, "lm_loss_weight": 0.0}
+SOMS = {
+    "SOM": {},
+    "SOM, oracle's next attachment": {"next_attachment": "oracle"},
+    "dSOM": {"dsom": True},
+    "− prediction network − LM loss": PARSER,
+    "shift-reduce": PARSER,
+}
 TREES = tuple(tree_baselines())
 HELD_OUT = 20  # files of each of the last two splits
 
@@ -43,8 +52,9 @@ def splits(args: argparse.Namespace) -> dict[str, record.Files]:
 
 def measure_som(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
     data = record.prepared(args, "ptb-sample", splits(args), num_slots=30)
-    run = record.trained(args, data, name, seed, tree="constituency", **SOMS[name])
-    return record.measured(run, record.held_out(splits(args)))
+    build, kind = (shift_reduce, ShiftReduce) if name == "shift-reduce" else (make_model, SOMForCausalLM)
+    run = record.trained(args, data, name, seed, build, tree="constituency", **SOMS[name])
+    return record.measured(run, record.held_out(splits(args)), kind=kind)
 
 
 def measure_trees(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:

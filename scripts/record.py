@@ -22,6 +22,7 @@ from typing import Any
 
 from transformers.utils import logging
 
+from modeling_som import SOMForCausalLM
 from som.baselines import evaluate_trees, tree_baselines
 from som.cli import USER_ERRORS, positive, progress_bars_only_in_terminals
 from som.data import SUMMARY, prepare
@@ -169,10 +170,14 @@ def validation_ppl(folder: Path) -> float:
 
 
 def measured(
-    folder: Path, treebanks: Mapping[str, Files], method: str | None = None, gold: bool = False
+    folder: Path,
+    treebanks: Mapping[str, Files],
+    method: str | None = None,
+    gold: bool = False,
+    kind: type[SOMForCausalLM] = SOMForCausalLM,
 ) -> dict[str, Any]:
     """A trained SOM's figures on treebanks."""
-    model, tokenizer = load(folder)
+    model, tokenizer = load(folder, kind)
     reports = {
         name: evaluate(model, tokenizer, examples(files), method, gold, name).to_json()
         for name, files in treebanks.items()

@@ -39,18 +39,22 @@ CHUNK = 2**24  # logits in memory at once: 64 MB in single precision
 # ---------------------------------------------------------------------------------------------- loading
 
 
-def load(path: str | Path | None = None) -> tuple[SOMForCausalLM, PreTrainedTokenizerBase]:
+def load(
+    path: str | Path | None = None, kind: type[SOMForCausalLM] = SOMForCausalLM
+) -> tuple[SOMForCausalLM, PreTrainedTokenizerBase]:
     """A checkpoint's model, ready to score, and its tokenizer; without a path, those that come with the package."""
     if path is None and not SHIPPED.is_dir():
         raise ValueError("no checkpoint comes with this installation: name one of yours")
     path = SHIPPED if path is None else path
+    if not Path(path).is_dir() and not on_hub(str(path)):
+        raise ValueError(f"{path}: expected a checkpoint: no such folder")
     try:
         model_type = PreTrainedConfig.get_config_dict(path)[0].get("model_type")
         if model_type != "som":
             found = f"a model of type {model_type!r}" if model_type else "no model's config.json"
             raise ValueError(f"{path}: expected a SOM checkpoint, found {found}")
         with quiet():
-            model = SOMForCausalLM.from_pretrained(path)
+            model = kind.from_pretrained(path)
         tokenizer: Any = AutoTokenizer.from_pretrained(path)
     except OSError as error:
         reason = str(error).splitlines()[0] if Path(path).is_dir() else "no such folder, and no such model on the Hub"
@@ -59,6 +63,16 @@ def load(path: str | Path | None = None) -> tuple[SOMForCausalLM, PreTrainedToke
         sizes = f"{len(tokenizer)} tokens, the model only {model.config.vocab_size}"
         raise ValueError(f"{path}: the tokenizer does not match the model: it knows {sizes}")
     return model.eval(), tokenizer
+
+
+def on_hub(path: str) -> bool:
+    """Whether this can be meant for a model on the Hub, OWNER/NAME, rather than a folder beside others that are here.
+
+    >>> on_hub("someone/som-ewt"), on_hub("./som-ewt"), on_hub("runs/a/b"), on_hub("som-ewt")
+    (True, False, False, False)
+    """
+    owner, slash, name = path.partition("/")
+    return bool(slash and name) and "/" not in name and owner not in (".", "..", "~") and not Path(owner).is_dir()
 
 
 @contextmanager

@@ -2,9 +2,19 @@
 
 import pytest
 import torch
+from conftest import batch_of
 
 from modeling_som import SOMForCausalLM
-from som.baselines import BUILDERS, KneserNey, evaluate_trees, evaluate_words, score_neural, tree_baselines
+from som.baselines import (
+    BUILDERS,
+    KneserNey,
+    ShiftReduce,
+    evaluate_trees,
+    evaluate_words,
+    score_neural,
+    shift_reduce,
+    tree_baselines,
+)
 from som.inference import Scored
 from som.training import make_config, make_settings
 from som.treebanks import Example
@@ -51,6 +61,26 @@ def test_longer_contexts_sharpen_what_they_have_seen():
     text = [[0, 1, 2, 3], [0, 4, 2, 5]] * 3 + [[0, 2, 3], [0, 2, 5]]
     bigrams, trigrams = (KneserNey(text, vocab_size=7, order=order) for order in (2, 3))
     assert trigrams.probability(3, (1, 2)) > bigrams.probability(3, (1, 2))
+
+
+def test_shift_reduce_decisions_are_the_product_of_its_reductions(sentences, tokenizer, tmp_path):
+    torch.manual_seed(0)
+    model = shift_reduce(make_settings(hidden_size=16, dropout=0.0), tokenizer).double()
+    torch.nn.init.normal_(model.model.parser.score.weight, std=5)
+    batch = batch_of(sentences, "right")
+    learnt = model.eval()(**batch)
+    with torch.no_grad():
+        explored = model(**batch)
+    torch.testing.assert_close(learnt.attach_logits, explored.attach_logits)
+    decided = (learnt.depths > 0)[..., None] & (learnt.attach_logits > -torch.inf)
+    p = learnt.attach_logits.exp().where(decided, 0)
+    torch.testing.assert_close(p.sum(-1)[learnt.depths > 0], torch.ones_like(p[..., 0])[learnt.depths > 0])
+    assert learnt.structure_loss.item() > 0
+    learnt.loss.backward()
+    assert model.model.parser.key.weight.grad.abs().max() > 0
+    model.save_pretrained(tmp_path)
+    again = ShiftReduce.from_pretrained(tmp_path)
+    torch.testing.assert_close(again(**batch).attach_logits, learnt.attach_logits)
 
 
 @pytest.mark.parametrize("kind", BUILDERS)
