@@ -166,9 +166,9 @@ def products(tokens: int, rows: int, hidden: int = HIDDEN, backward: bool = True
 
 
 def gpt2(layers: int = 12, width: int = 768, heads: int = 12, vocabulary: int = 50_257) -> GPT2LMHeadModel:
-    config = GPT2Config(n_layer=layers, n_embd=width, n_head=heads, vocab_size=vocabulary, n_positions=1024)
-    config.bos_token_id = config.eos_token_id = config.pad_token_id = 0
-    return GPT2LMHeadModel(config)
+    sizes = {"n_layer": layers, "n_embd": width, "n_head": heads, "vocab_size": vocabulary, "n_positions": 1024}
+    specials = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
+    return GPT2LMHeadModel(GPT2Config(**sizes, **specials))
 
 
 def som(**settings: Any) -> SOMForCausalLM:

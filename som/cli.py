@@ -598,10 +598,12 @@ def add_bench(commands: Any) -> None:
 
 def bench_command(args: argparse.Namespace) -> None:
     from rich.console import Console
+    from transformers.utils import logging
 
     from som.bench import bench, builtin_pool, plot, sibling_pool, tables
     from som.treebanks import read_treebank
 
+    logging.set_verbosity_error()  # the library's own GPT-2 makes it warn
     trees = (example.tree for example in read_treebank(args.treebank or []))
     pool = sibling_pool(trees) if args.treebank else builtin_pool()
     with Console(stderr=True).status("") as status:
