@@ -515,15 +515,33 @@ class Dropout(nn.Dropout):
         return x * keep.mul_(2**16 / (2**16 - dropped))
 
 
+class Linear(nn.Linear):
+    """A linear map that is quick for few rows too: on a CPU each thread computes a share of the outputs, where the
+    stock one leaves a single row to one thread and divides a few rows badly."""
+
+    FEW = 16
+
+    def forward(self, x: Tensor) -> Tensor:
+        threads = torch.get_num_threads()
+        few = x.ndim == 2 and len(x) <= self.FEW and x.device.type == "cpu" and not torch.is_grad_enabled()
+        if not few or threads == 1:
+            return super().forward(x)
+        even = self.out_features // threads * threads
+        shares = self.weight[:even].unflatten(0, (threads, -1))  # (threads, outputs / threads, inputs)
+        shares = shares.bmm(x.T.expand(threads, -1, -1)).flatten(0, 1)  # (outputs, R)
+        y = torch.cat([shares, self.weight[even:] @ x.T]).T.contiguous()
+        return y if self.bias is None else y + self.bias
+
+
 class SegmentedLinear(nn.Module):
     """A linear map between stacks of vectors; of a dSOM's segments, only the semantic one reads both."""
 
     def __init__(self, config: SOMConfig, inputs: int, outputs: int):
         super().__init__()
         self.semantic_size, self.outputs = config.semantic_size, outputs
-        self.semantic = nn.Linear(inputs * config.hidden_size, outputs * config.semantic_size)
+        self.semantic = Linear(inputs * config.hidden_size, outputs * config.semantic_size)
         if config.syntactic_size:
-            self.syntactic = nn.Linear(inputs * config.syntactic_size, outputs * config.syntactic_size)
+            self.syntactic = Linear(inputs * config.syntactic_size, outputs * config.syntactic_size)
 
     def forward(self, x: Tensor) -> Tensor:  # (R, inputs, D) → (R, outputs, D)
         if self.semantic_size == x.shape[-1]:
@@ -572,7 +590,7 @@ class Parser(nn.Module):
     def __init__(self, config: SOMConfig):
         super().__init__()
         self.semantic_size = config.semantic_size if config.syntactic_size else 0
-        self.score = nn.Linear(config.hidden_size, 1, bias=False)
+        self.score = Linear(config.hidden_size, 1, bias=False)
         self.dropout = Dropout(config.dropout)
 
     def read(self, x: Tensor) -> Tensor:
@@ -590,8 +608,8 @@ class LookAheadParser(Parser):
 
     def __init__(self, config: SOMConfig):
         super().__init__(config)
-        self.query = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
-        self.key = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
+        self.query = Linear(config.hidden_size, config.hidden_size, bias=False)
+        self.key = Linear(config.hidden_size, config.hidden_size, bias=False)
         self.query_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.key_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
@@ -614,7 +632,7 @@ class ZeroStepParser(Parser):
 
     def __init__(self, config: SOMConfig):
         super().__init__(config)
-        self.project = nn.Linear(config.hidden_size, config.hidden_size)
+        self.project = Linear(config.hidden_size, config.hidden_size)
 
     def forward(self, candidates: Tensor) -> Tensor:
         return self.scores(self.project(self.read(candidates)))
@@ -1025,7 +1043,7 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         super().__init__(config)
         self.model = SOMModel(config)
         self.output_dropout = Dropout(config.output_dropout)
-        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
+        self.lm_head = Linear(config.hidden_size, config.vocab_size)
         self.post_init()
 
     @classmethod
@@ -1135,7 +1153,7 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         real = out.depths[:, keep] != NONE  # (B, kept)
         if out.branch_states is not None:
             words = self.mixture(out, keep, real)
-        elif targets is None or type(self.lm_head) is not nn.Linear:  # an adapter, which may do anything
+        elif targets is None or type(self.lm_head) not in (Linear, nn.Linear):  # an adapter, which may do anything
             words = self.lm_head(self.output_dropout(out.last_hidden_state[:, keep][real]))
         else:
             logits, total = self.next_words(out.last_hidden_state[:, keep][real], targets, real)
@@ -1169,7 +1187,8 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         for count, tokens in enumerate(order.split(sizes)):
             for some in tokens.split(max(CHUNK // (max(count, 1) * self.lm_head.out_features), 1)):
                 states = out.branch_states[branch[some, :count]]  # (some, guesses, D)
-                words = self.lm_head(self.output_dropout(states)).log_softmax(dim=-1)
+                words = self.lm_head(self.output_dropout(states).flatten(0, 1)).unflatten(0, states.shape[:2])
+                words = words.log_softmax(dim=-1)
                 mixed.append((words + log_prior[some, :count, None]).logsumexp(dim=1))
         return torch.cat(mixed).index_select(0, order.argsort())
 

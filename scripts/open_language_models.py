@@ -28,7 +28,7 @@ SOMS = {
     "SOM, oracle's next attachment, marginal": ("SOM, oracle's next attachment", "marginal"),
 }
 NEURAL = {"LSTM": "lstm", "GPT-2": "gpt2"}
-RATES = (3e-4, 1e-3, 3e-3)
+RATES = {"LSTM": (1e-3, 3e-3, 1e-2), "GPT-2": (3e-4, 1e-3, 3e-3)}
 ORDERS = (2, 3, 4, 5)
 
 
@@ -45,7 +45,7 @@ def neural_run(args: argparse.Namespace, name: str, seed: int, rate: float) -> P
 
 def best_run(args: argparse.Namespace, name: str, seed: int) -> Path:
     """The run at the learning rate that is best for the first seed."""
-    rate = min(RATES, key=lambda rate: record.validation_ppl(neural_run(args, name, THREE[0], rate)))
+    rate = min(RATES[name], key=lambda rate: record.validation_ppl(neural_run(args, name, THREE[0], rate)))
     return neural_run(args, name, seed, rate)
 
 

@@ -14,11 +14,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -28,13 +28,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
 
 from configuration_som import SOMConfig
-from modeling_som import SOMCache, SOMForCausalLM, oracle_depths
+from modeling_som import LookAheadParser, SOMCache, SOMForCausalLM, oracle_depths
 from som.grammar import builtin_treebank
 from som.oracle import first_siblings
 from som.treebanks import read_treebank
 from som.trees import Tree
 
 VOCABULARY, HIDDEN, SLOTS = 23_815, 400, 15  # the paper's PTB model
+PROMPT = 4  # tokens that generation goes on from
+Result = TypeVar("Result")
 Step = Callable[[], Any]
 Contenders = dict[str, tuple[Step, int]]  # what each runs, and how many tokens that is
 Pool = Sequence[Sequence[int]]  # first siblings of sentences
@@ -74,7 +76,41 @@ def joined(pool: Pool, length: int, rng: random.Random) -> list[int]:
     return row[:length]
 
 
+def running_depths(pool: Pool, rows: int, length: int) -> Tensor:
+    """(rows, length): depths of sentences that follow each other."""
+    rng = random.Random(0)
+    labels = torch.tensor([joined(pool, length, rng) for _ in range(rows)])
+    return oracle_depths(labels, None, SLOTS)
+
+
 # Contenders
+
+
+class TreebankParser(LookAheadParser):
+    """Scores attachments like any other, then attaches where a treebank does: weights that were never trained make
+    trees of no natural depth, and a SOM's time depends on depth."""
+
+    coming: Iterator[Tensor] = iter(())
+
+    def follow(self, depths: Tensor) -> None:
+        """Decides the next tokens like this (B, T)."""
+        self.coming = iter(depths.unbind(1))
+
+    def logits(self, scores: Tensor) -> Tensor:
+        if torch.is_grad_enabled():  # learning, when all is decided
+            return scores
+        attach = (next(self.coming) - 1).clamp(min=0)
+        return scores.masked_fill(torch.arange(scores.shape[-1]) != attach[:, None], -torch.inf)
+
+
+def following(model: SOMForCausalLM, depths: Tensor, run: Callable[[], Result]) -> Callable[[], Result]:
+    """What runs the model, with its decisions those of a treebank."""
+
+    def step() -> Result:
+        model.model.parser.follow(depths)
+        return run()
+
+    return step
 
 
 class DenseSOM(nn.Module):
@@ -166,15 +202,23 @@ def products(tokens: int, rows: int, hidden: int = HIDDEN, backward: bool = True
 
 
 def gpt2(layers: int = 12, width: int = 768, heads: int = 12, vocabulary: int = 50_257) -> GPT2LMHeadModel:
-    sizes = {"n_layer": layers, "n_embd": width, "n_head": heads, "vocab_size": vocabulary, "n_positions": 1024}
-    specials = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
+    sizes: dict[str, Any] = {
+        "n_layer": layers,
+        "n_embd": width,
+        "n_head": heads,
+        "vocab_size": vocabulary,
+        "n_positions": 1024,
+    }
+    specials: dict[str, Any] = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
     return GPT2LMHeadModel(GPT2Config(**sizes, **specials))
 
 
 def som(**settings: Any) -> SOMForCausalLM:
     config = {"vocab_size": VOCABULARY, "hidden_size": HIDDEN, "num_slots": SLOTS}
     specials = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
-    return SOMForCausalLM(SOMConfig(**{**config, **specials, **settings}))
+    model = SOMForCausalLM(SOMConfig(**{**config, **specials, **settings}))
+    model.model.parser = TreebankParser(model.config)
+    return model
 
 
 def parameters(model: nn.Module) -> int:
@@ -207,14 +251,14 @@ def next_words(logits: Tensor, input_ids: Tensor) -> Tensor:
 
 
 def generation(model: PreTrainedModel, batch: int, tokens: int) -> Step:
-    prompt = torch.full((batch, 4), 5)
+    prompt = torch.full((batch, PROMPT), 5)
     settings = {"do_sample": False, "max_new_tokens": tokens, "min_new_tokens": tokens}
     return no_gradient(model, lambda: model.generate(prompt, **settings))  # type: ignore[operator]
 
 
 def lstm_generation(model: LSTM, batch: int, tokens: int) -> Step:
     def run() -> None:
-        logits, state = model(torch.full((batch, 4), 5))
+        logits, state = model(torch.full((batch, PROMPT), 5))
         for _ in range(tokens):
             logits, state = model(logits[:, -1:].argmax(-1), state)
 
@@ -290,7 +334,7 @@ def training_contenders(batch: dict[str, Tensor]) -> Contenders:
     sampled = {key: value for key, value in batch.items() if key != "depths"}
     steps = {
         "SOM": training_step(model, lambda: model(**batch).loss),
-        "SOM, decisions sampled": training_step(model, lambda: model(**sampled).loss),
+        "SOM, exploring": training_step(model, following(model, batch["depths"], partial(loss_of, model, sampled))),
         "SOM, dense": training_step(model, lambda: dense(**batch)[1]),
         "matrix products": products(ids.numel(), cell_rows(batch)),
         "LSTM": training_step(lstm, lambda: next_words(lstm(ids)[0], ids)),
@@ -307,7 +351,7 @@ def evaluation_contenders(batch: dict[str, Tensor]) -> Contenders:
     ids, model, lstm = batch["input_ids"], som(), LSTM()
     dense, small, large = DenseSOM(model), gpt2(8, 320, 8, VOCABULARY), gpt2()
     steps = {
-        "SOM": no_gradient(model, lambda: model(ids)),
+        "SOM": no_gradient(model, following(model, batch["depths"], lambda: model(ids))),
         "SOM, dense": no_gradient(model, lambda: dense(**batch)),
         "matrix products": products(ids.numel(), cell_rows(batch), backward=False),
         "LSTM": no_gradient(lstm, lambda: lstm(ids)),
@@ -317,10 +361,11 @@ def evaluation_contenders(batch: dict[str, Tensor]) -> Contenders:
     return {name: (step, ids.numel()) for name, step in steps.items()}
 
 
-def generation_contenders(rows: int, tokens: int) -> Contenders:
+def generation_contenders(pool: Pool, rows: int, tokens: int) -> Contenders:
     """Greedy continuation of a short prompt."""
+    model, depths = som(), running_depths(pool, rows, PROMPT + tokens)
     steps = {
-        "SOM": generation(som(), rows, tokens),
+        "SOM": following(model, depths, generation(model, rows, tokens)),
         "LSTM": lstm_generation(LSTM(), rows, tokens),
         "GPT-2, same size": generation(gpt2(8, 320, 8, VOCABULARY), rows, tokens),
         "GPT-2 small": generation(gpt2(), rows, tokens),
@@ -343,16 +388,14 @@ def in_bf16(run: Callable[[], Any]) -> Any:
 
 
 def by_length(pool: Pool, tokens: int, lengths: Sequence[int]) -> Contenders:
-    """Training steps of the same number of tokens in fewer and longer sequences, decisions given and sampled."""
+    """Training steps of the same number of tokens in fewer and longer sequences, decisions given and explored."""
     model, steps = som(), {}
     for length in lengths:
         batch = batch_of(pool, tokens // length, length)
         sampled = {key: value for key, value in batch.items() if key != "depths"}
         steps[f"{length}"] = (training_step(model, partial(loss_of, model, batch)), batch["input_ids"].numel())
-        steps[f"{length}, sampled"] = (
-            training_step(model, partial(loss_of, model, sampled)),
-            batch["input_ids"].numel(),
-        )
+        explore = following(model, batch["depths"], partial(loss_of, model, sampled))
+        steps[f"{length}, exploring"] = (training_step(model, explore), batch["input_ids"].numel())
     return steps
 
 
@@ -373,15 +416,16 @@ def by_batch_size(pool: Pool, sizes: Sequence[int]) -> Contenders:
     return steps
 
 
-def by_position(positions: Sequence[int], tokens: int = 20) -> Contenders:
-    """Reading on, one token at a time, after so many."""
-    model, steps = som().eval(), {}
+def by_position(pool: Pool, positions: Sequence[int], tokens: int = 20) -> Contenders:
+    """Reading on, one token at a time, after so many; the next tokens are those of one sentence."""
+    model, steps, sentence = som().eval(), {}, running_depths(pool, 1, 1 + tokens)[:, 1:]
     for position in positions:
+        words, depths = torch.randint(3, VOCABULARY, (1, position)), running_depths(pool, 1, position)
         with torch.inference_mode():
-            cache = model(
-                torch.randint(3, VOCABULARY, (1, position)), use_cache=True, logits_to_keep=1
-            ).past_key_values
-        steps[f"{position}"] = (no_gradient(model, partial(read_on, model, cache, tokens)), tokens)
+            read = partial(model, words, use_cache=True, logits_to_keep=1)
+            cache = following(model, depths, read)().past_key_values
+        run = following(model, sentence, partial(read_on, model, cache, tokens))
+        steps[f"{position}"] = (no_gradient(model, run), tokens)
     return steps
 
 
@@ -432,15 +476,15 @@ def bench(pool: Pool, rounds: int = 5, quick: bool = False, progress: Callable[[
     compared = {
         "training": training_contenders(batch),
         "evaluation": evaluation_contenders(batch),
-        "generation, 1 row": generation_contenders(1, 10 if quick else 50),
-        "generation, 32 rows": generation_contenders(32, 5 if quick else 20),
+        "generation, 1 row": generation_contenders(pool, 1, 10 if quick else 50),
+        "generation, 32 rows": generation_contenders(pool, 32, 5 if quick else 20),
     }
     growth = {
         "tokens a sentence": by_length(pool, 256 if quick else 1024, lengths),
         "sentences a step": by_batch_size(pool, [8, 64] if quick else [1, 8, 32, 64, 128]),
         "slots": by_setting(pool, "num_slots", [15, 60] if quick else [15, 30, 60]),
         "hidden size": by_setting(pool, "hidden_size", [100, 400] if quick else [100, 200, 400, 800]),
-        "position": by_position([10, 100] if quick else [100, 1000, 2000, 4000]),
+        "position": by_position(pool, [10, 100] if quick else [100, 1000, 2000, 4000]),
     }
     report = machine()
     report |= {"compared": {}, "growth": {}}

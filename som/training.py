@@ -82,9 +82,9 @@ class TrainSettings:
     next_attachment: str = "sampled"
     lm_loss_weight: float = 1.0
     structure_loss_weight: float = 1.0
-    epochs: int = 10
+    epochs: int = 6
     batch_size: int = 32  # sentences in a step, over all processes and accumulated batches
-    learning_rate: float = 1e-3
+    learning_rate: float = 4e-3
     schedule: str = "cosine"  # or "plateau": halved whenever an epoch does not improve
     beta1: float = 0.0
     early_stopping: int = 0  # epochs without improvement after which training ends, 0 for never
@@ -98,8 +98,15 @@ class TrainSettings:
 SETTINGS = ("preset", "tree", "dsom", *(one.name for one in fields(TrainSettings)))
 SCHEDULES = {"cosine": "cosine", "plateau": "reduce_lr_on_plateau"}
 
-# Sizes, slots and dropout are the paper's; it does not tell its epochs.
-PTB = {"hidden_size": 400, "embedding_dropout": 0.1, "dropout": 0.3, "output_dropout": 0.5, "epochs": 40}
+# Sizes, slots and dropout are the paper's; it does not tell its epochs or learning rate.
+PTB = {
+    "hidden_size": 400,
+    "embedding_dropout": 0.1,
+    "dropout": 0.3,
+    "output_dropout": 0.5,
+    "epochs": 40,
+    "learning_rate": 1e-3,
+}
 PRESETS: dict[str, dict[str, Any]] = {
     "small": {},
     "ptb": PTB,

@@ -49,7 +49,9 @@ def scripts():
         record = importlib.import_module("record")
         patch.setitem(record.TINY, "hidden_size", 8)
         patch.setitem(record.TINY, "sentences", 12)
-        patch.setattr(importlib.import_module("open_language_models"), "RATES", (1e-3, 3e-3))
+        patch.setattr(
+            importlib.import_module("open_language_models"), "RATES", dict.fromkeys(("LSTM", "GPT-2"), (1e-3, 3e-3))
+        )
         yield importlib.import_module
 
 
