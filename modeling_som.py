@@ -408,7 +408,7 @@ class Forest:
         self.rows, picked = PickRows.apply(self.rows, index)
         return picked
 
-    def plant(self, index: Tensor, subtrees: Tensor):
+    def plant(self, index: Tensor, subtrees: Tensor) -> None:
         self.rows = PlantRows.apply(self.rows, index, subtrees)
 
 
@@ -473,28 +473,39 @@ class NextWords(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, logits_gradient, loss_gradient):
-        hidden, weight, targets, position, logits, log_total = ctx.saved_tensors
-        packed = (lambda x: x) if position is None else (lambda x: x.index_select(0, position))
-        labelled = (targets != NONE)[:, None].to(hidden.dtype)  # (P, 1)
-        scale = labelled * (0 if loss_gradient is None else loss_gradient.to(hidden.dtype))
-        to_hidden, to_weight = torch.zeros_like(hidden), torch.empty_like(weight)
-        to_bias = weight.new_empty(len(weight), 1)
-        scaled, width = hidden * scale, max(CHUNK // max(len(hidden), 1), 1)
+        hidden, weight, targets, _, _, log_total = ctx.saved_tensors
+        scale = (
+            None if loss_gradient is None else (targets != NONE)[:, None] * loss_gradient.to(log_total.dtype)
+        )  # (P, 1)
+        wants_hidden, wants_weight, wants_bias = ctx.needs_input_grad[:3]
+        to_hidden = torch.zeros_like(hidden, dtype=log_total.dtype) if wants_hidden else None
+        to_weight = torch.empty_like(weight) if wants_weight else None
+        to_bias = weight.new_empty(len(weight)) if wants_bias else None
+        width = max(CHUNK // max(len(hidden), 1), 512)
         for some in (slice(first, first + width) for first in range(0, len(weight), width)):
-            words = torch.sub(packed(logits[:, some]), log_total[:, None]).exp_()  # (P, some): probabilities
-            place = targets[:, None] - some.start
-            here = (place >= 0) & (place < words.shape[1])
-            words.scatter_add_(1, place.clamp(0, words.shape[1] - 1), -here.to(words.dtype))
-            words = words.to(hidden.dtype)
-            to_hidden.addmm_(words, weight[some])
-            torch.mm(words.T, scaled, out=to_weight[some])
-            torch.mm(words.T, scale, out=to_bias[some])
-        gradients = to_hidden.mul_(scale), to_weight, to_bias[:, 0]
-        if logits_gradient is not None:
-            words = packed(logits_gradient)
-            further = words @ weight, words.T @ hidden, words.sum(0)
-            gradients = tuple(one + other for one, other in zip(gradients, further, strict=True))
-        return *gradients, None, None, None
+            gradient = NextWords.logits_gradient(ctx, some, scale, logits_gradient)  # (P, some)
+            if wants_bias:
+                to_bias[some] = gradient.sum(0)
+            gradient = gradient.to(hidden.dtype)
+            if wants_hidden:
+                to_hidden += gradient @ weight[some]
+            if wants_weight:
+                torch.mm(gradient.T, hidden, out=to_weight[some])
+        to_hidden = to_hidden.to(hidden.dtype) if wants_hidden else None
+        return to_hidden, to_weight, to_bias, None, None, None
+
+    @staticmethod
+    def logits_gradient(ctx, some: slice, scale: Tensor | None, further: Tensor | None) -> Tensor:
+        """(P, some): gradient of some words' logits, by the loss and by whatever else was made of the logits."""
+        _, _, targets, position, logits, log_total = ctx.saved_tensors
+        packed = (lambda x: x) if position is None else (lambda x: x.index_select(0, position))
+        if scale is None:
+            return packed(further[:, some])
+        gradient = torch.sub(packed(logits[:, some]), log_total[:, None]).exp_()  # probabilities
+        place = targets[:, None] - some.start
+        here = (place >= 0) & (place < gradient.shape[1])
+        gradient.scatter_add_(1, place.clamp(0, gradient.shape[1] - 1), -here.to(gradient.dtype)).mul_(scale)
+        return gradient if further is None else gradient.add_(packed(further[:, some]))
 
 
 # ---------------------------------------------------------------------------------------------- modules
@@ -511,7 +522,9 @@ class Dropout(nn.Dropout):
         bits = torch.empty(x.numel() // 4 + 1, dtype=torch.int64).random_(-(2**63), 2**63 - 1)
         bits = bits.view(torch.int16)[: x.numel()].view(x.shape)
         dropped = min(round(self.p * 2**16), 2**16 - 1)
-        keep = torch.ge(bits, dropped - 2**15, out=torch.empty_like(x, requires_grad=False))  # faster than of booleans
+        keep = torch.ge(
+            bits, dropped - 2**15, out=torch.empty_like(x, requires_grad=False)
+        )  # booleans multiply slowly
         return x * keep.mul_(2**16 / (2**16 - dropped))
 
 
@@ -523,8 +536,8 @@ class Linear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         threads = torch.get_num_threads()
-        few = x.ndim == 2 and len(x) <= self.FEW and x.device.type == "cpu" and not torch.is_grad_enabled()
-        if not few or threads == 1:
+        few = x.ndim == 2 and len(x) <= self.FEW and x.device.type == "cpu"
+        if not few or threads == 1 or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
             return super().forward(x)
         even = self.out_features // threads * threads
         shares = self.weight[:even].unflatten(0, (threads, -1))  # (threads, outputs / threads, inputs)
@@ -1093,8 +1106,9 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
             depths: (B, T) decisions given from outside, for both parsers.
         """
         num_items, shift_labels = kwargs.pop("num_items_in_batch", None), kwargs.pop("shift_labels", None)
-        if labels is not None:
-            self.check_labels(labels, input_ids if inputs_embeds is None else inputs_embeds)
+        for given in (labels, shift_labels):
+            if given is not None:
+                self.check_labels(given, input_ids if inputs_embeds is None else inputs_embeds)
         out = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -1110,7 +1124,7 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         lm_loss = structure_loss = targets = None
         if labels is not None:
             targets = self.targets(labels, out.depths) if shift_labels is None else shift_labels
-            targets = targets[:, keep]
+            targets = targets.masked_fill(out.depths == NONE, NONE)[:, keep]
         logits, total = self.logits(out, keep, targets)
         if targets is not None:
             lm_loss = total / ((targets != NONE).sum().clamp(min=1) if num_items is None else num_items)
@@ -1153,24 +1167,25 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         real = out.depths[:, keep] != NONE  # (B, kept)
         if out.branch_states is not None:
             words = self.mixture(out, keep, real)
-        elif targets is None or type(self.lm_head) not in (Linear, nn.Linear):  # an adapter, which may do anything
+        elif targets is None or not is_plain(self.lm_head):
             words = self.lm_head(self.output_dropout(out.last_hidden_state[:, keep][real]))
         else:
-            logits, total = self.next_words(out.last_hidden_state[:, keep][real], targets, real)
-            return repeat_in_holes(logits, real), total
-        if len(words) < real.numel():
+            hidden = out.last_hidden_state[:, keep][real]
+            logits, total = self.next_words(hidden, targets, real)
+            return repeat_in_holes(logits, real, len(hidden)), total
+        count = len(words)
+        if count < real.numel():
             words = words.new_full((real.numel(), words.shape[1]), NONE).index_put((real.flatten(),), words)
         total = None if targets is None else cross_entropy(words, targets.flatten())
-        return repeat_in_holes(words.unflatten(0, real.shape), real), total
+        return repeat_in_holes(words.unflatten(0, real.shape), real, count), total
 
     def next_words(self, hidden: Tensor, targets: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
         """Logits (B, kept, V) and their summed cross-entropy at once."""
         device = hidden.device.type
-        half = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
-        operands = (part.to(half) for part in (self.output_dropout(hidden), self.lm_head.weight, self.lm_head.bias))
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
+        operands = (part.to(dtype) for part in (self.output_dropout(hidden), self.lm_head.weight, self.lm_head.bias))
         position = None if len(hidden) == real.numel() else real.flatten().nonzero().flatten()
-        targets = targets.to(hidden.device).long()[real]
-        logits, total = NextWords.apply(*operands, targets, position, real.numel())
+        logits, total = NextWords.apply(*operands, targets[real].long(), position, real.numel())
         return logits.unflatten(0, real.shape), total
 
     def mixture(self, out: SOMModelOutput, keep: slice | Tensor, real: Tensor) -> Tensor:
@@ -1183,9 +1198,9 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         branch, log_prior = branch[:, keep][real], out.next_attach_logits.log_softmax(dim=-1)[:, keep][real]  # (P, N)
         guesses = (branch != NONE).sum(1)
         order, sizes = guesses.argsort(stable=True), guesses.bincount().tolist()
-        mixed = [out.branch_states.new_empty(0, self.lm_head.out_features)]
-        for count, tokens in enumerate(order.split(sizes)):
-            for some in tokens.split(max(CHUNK // (max(count, 1) * self.lm_head.out_features), 1)):
+        mixed = [self.lm_head(out.branch_states[:0])]  # all there is, where every token is masked
+        for count, tokens in enumerate(order.split(sizes)[1:], start=1):
+            for some in tokens.split(max(CHUNK // (count * self.lm_head.out_features), 1)):
                 states = out.branch_states[branch[some, :count]]  # (some, guesses, D)
                 words = self.lm_head(self.output_dropout(states).flatten(0, 1)).unflatten(0, states.shape[:2])
                 words = words.log_softmax(dim=-1)
@@ -1212,11 +1227,19 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         return total / ((label != NONE).sum().clamp(min=1) if num_items is None else num_items)
 
 
-def repeat_in_holes(logits: Tensor, real: Tensor) -> Tensor:
-    """Logits (B, T, V) with the last prediction repeated at masked tokens between real ones.
+def is_plain(layer: nn.Module) -> bool:
+    """Whether a layer is its weights and bias and nothing else: no adapter, no hook, no other forward."""
+    hooked = layer._forward_hooks or layer._forward_pre_hooks or "forward" in vars(layer)
+    return type(layer) in (Linear, nn.Linear) and layer.bias is not None and not hooked
+
+
+def repeat_in_holes(logits: Tensor, real: Tensor, count: int) -> Tensor:
+    """Logits (B, T, V) with the last prediction repeated at masked tokens between the `count` real ones.
 
     Those leave the state, and so the prediction, as it was; some tools pad on the left, put BOS in front of that, and
     look for the prediction of the first word right before it."""
+    if count == real.numel():
+        return logits
     read = real.cumsum(1)  # (B, T) real tokens so far
     hole = ~real & (read > 0) & (read < read[:, -1:])
     if not hole.any():

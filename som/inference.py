@@ -47,12 +47,15 @@ def load(
         raise ValueError("no checkpoint comes with this installation: name one of yours")
     path = SHIPPED if path is None else path
     if not Path(path).is_dir() and not on_hub(str(path)):
-        raise ValueError(f"{path}: expected a checkpoint: no such folder")
+        raise ValueError(f"{path}: expected a checkpoint: no such folder, and not OWNER/NAME on the Hub")
     try:
-        model_type = PreTrainedConfig.get_config_dict(path)[0].get("model_type")
+        config = PreTrainedConfig.get_config_dict(path)[0]
+        model_type = config.get("model_type")
         if model_type != "som":
             found = f"a model of type {model_type!r}" if model_type else "no model's config.json"
             raise ValueError(f"{path}: expected a SOM checkpoint, found {found}")
+        if (architecture := (config.get("architectures") or ["SOMModel"])[0]) not in ("SOMModel", kind.__name__):
+            raise ValueError(f"{path}: expected a {kind.__name__}, found a {architecture}")
         with quiet():
             model = kind.from_pretrained(path)
         tokenizer: Any = AutoTokenizer.from_pretrained(path)

@@ -527,8 +527,11 @@ def resumed(record: dict[str, Any], run: Path, data: TrainingData, given: dict[s
     """The record of an earlier run, if it is still the same run."""
     if record["data"] != data.fingerprint:
         raise ValueError(f"{run}: was begun with other data, expected the same to resume it")
+    # what was not given then or now stays as it was, even if the defaults have changed since
+    implied, changed = (asdict(make_settings(**{**record["given"], **more})) for more in ({}, given))
+    settings = record["settings"] | {name: changed[name] for name in changed if changed[name] != implied[name]}
+    settings |= {name: value for name, value in given.items() if name in settings}
     given = {**record["given"], **given}
-    settings = asdict(make_settings(**given))
     before = {**record["settings"], "epochs": settings["epochs"], "processes": record["processes"]}
     for name, value in {**settings, "processes": PartialState().num_processes}.items():
         if value != before[name]:

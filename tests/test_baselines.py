@@ -15,7 +15,7 @@ from som.baselines import (
     shift_reduce,
     tree_baselines,
 )
-from som.inference import Scored
+from som.inference import Scored, load
 from som.training import make_config, make_settings
 from som.treebanks import Example
 from som.trees import Tree
@@ -81,6 +81,8 @@ def test_shift_reduce_decisions_are_the_product_of_its_reductions(sentences, tok
     model.save_pretrained(tmp_path)
     again = ShiftReduce.from_pretrained(tmp_path)
     torch.testing.assert_close(again(**batch).attach_logits, learnt.attach_logits)
+    with pytest.raises(ValueError, match="expected a SOMForCausalLM, found a ShiftReduce"):
+        load(tmp_path)
 
 
 @pytest.mark.parametrize("kind", BUILDERS)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from accelerate import cpu_offload
 from conftest import batch_of, make_model, pad, random_first_siblings
 from torch.nn.functional import log_softmax
 from transformers import (
@@ -436,6 +437,18 @@ def test_parts_of_a_model_can_be_offloaded(checkpoint, offloaded, tmp_path):
     split = SOMForCausalLM.from_pretrained(checkpoint, device_map=device_map, offload_folder=tmp_path)
     ids = torch.tensor([[1, 5, 6, 7]])
     torch.testing.assert_close(split(ids).logits, whole(ids).logits)
+
+
+def test_whatever_hangs_on_the_output_layer_is_called_with_labels_too(checkpoint):
+    ids = torch.tensor([[1, 5, 6, 7]])
+    whole, offloaded, hooked, bare = (SOMForCausalLM.from_pretrained(checkpoint) for _ in range(4))
+    loss = whole(ids, labels=ids).loss
+    cpu_offload(offloaded, torch.device("cpu"))
+    torch.testing.assert_close(offloaded(ids, labels=ids).loss, loss)
+    hooked.lm_head.register_forward_hook(lambda _layer, _inputs, output: output * 0)
+    assert (hooked(ids, labels=ids).logits == 0).all()
+    bare.set_output_embeddings(torch.nn.Linear(*reversed(whole.lm_head.weight.shape), bias=False))
+    assert bare(ids, labels=ids).loss.isfinite()
 
 
 # ---------------------------------------------------------------------------------------------- training

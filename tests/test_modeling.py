@@ -11,7 +11,7 @@ from trees_enumerated import all_depths, all_trees
 
 import modeling_som
 from configuration_som import SOMConfig
-from modeling_som import NextWords, SOMForCausalLM, oracle_depths
+from modeling_som import Linear, NextWords, SOMForCausalLM, oracle_depths
 from som.oracle import ORACLES, first_siblings, gold_depths, oracle_labels
 
 SWITCHES = {
@@ -367,9 +367,7 @@ def test_every_linear_map_reads_through_dropout(sentences, monkeypatch):
             module.register_forward_hook(
                 lambda _m, args, _out, name=name: inputs.update({name: args[0].abs().max().item()})
             )
-    batch = batch_of(sentences, "right")
-    model(**batch)
-    model(batch["input_ids"])  # with labels the output layer is part of the loss
+    model(**batch_of(sentences, "right"))
     assert len(inputs) == sum(isinstance(m, torch.nn.Linear) for m in model.modules())
     assert set(inputs.values()) == {0.0}
 
@@ -459,3 +457,36 @@ def test_next_words_are_a_linear_map_and_its_cross_entropy(padded, chunk, monkey
         torch.testing.assert_close(mine, theirs, atol=1e-12, rtol=0)
         gradients = [torch.autograd.grad(one, operands, retain_graph=True) for one in (mine, theirs)]
         torch.testing.assert_close(*gradients, atol=1e-12, rtol=0)
+
+
+def test_next_words_in_half_precision_are_as_exact_as_the_stock_loss_over_many_chunks(monkeypatch):
+    torch.manual_seed(0)
+    monkeypatch.setattr(modeling_som, "CHUNK", 512 * 64)
+    operands = [torch.randn(*size).bfloat16() for size in ((64, 8), (20_000, 8), (20_000,))]
+    targets = torch.randint(20_000, (64,))
+
+    def gradients(dtype, loss):
+        leaves = [operand.to(dtype).requires_grad_() for operand in operands]
+        return [gradient.double() for gradient in torch.autograd.grad(loss(leaves), leaves)]
+
+    def stock(leaves):
+        return F.cross_entropy(F.linear(*leaves).to(torch.promote_types(leaves[0].dtype, torch.float32)), targets)
+
+    exact, theirs = gradients(torch.float64, stock), gradients(torch.bfloat16, stock)
+    mine = gradients(torch.bfloat16, lambda leaves: NextWords.apply(*leaves, targets, None, 64)[1] / 64)
+    for one, other, truth in zip(mine, theirs, exact, strict=True):
+        assert (one - truth).norm() < 1.2 * (other - truth).norm()
+
+
+@pytest.mark.parametrize("threads", [2, 3, 7])
+@pytest.mark.parametrize("rows", [0, 1, 5, 17])
+@pytest.mark.parametrize("outputs", [1, 6, 11])
+def test_few_rows_are_multiplied_like_many(threads, rows, outputs, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    for bias in (False, True):
+        layer, x = Linear(4, outputs, bias=bias).double(), torch.randn(rows, 4).double()
+        with torch.no_grad():
+            torch.testing.assert_close(layer(x), F.linear(x, layer.weight, layer.bias))
+            assert layer(x).is_contiguous()
+            with torch.autocast("cpu"):
+                assert layer.float()(x.float()).dtype == torch.bfloat16

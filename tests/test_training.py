@@ -283,6 +283,16 @@ def test_a_run_that_stopped_early_and_was_killed_then_trains_no_further(data, tm
     assert steps(tmp_path / "run") == before and (tmp_path / "run" / "config.json").exists()
 
 
+def test_a_run_keeps_its_settings_when_defaults_change(data, tmp_path, monkeypatch):
+    train(data, tmp_path, **{**TINY, "epochs": 1})
+    before = json.loads((tmp_path / "training.json").read_text())["settings"]
+    monkeypatch.setitem(training.PRESETS, "small", {"learning_rate": 0.5, "dropout": 0.4})
+    train(data, tmp_path, resume=True, epochs=2)
+    assert json.loads((tmp_path / "training.json").read_text())["settings"] == {**before, "epochs": 2}
+    with pytest.raises(ValueError, match="was begun with learning_rate 0.004, cannot be resumed with 0.5"):
+        train(data, tmp_path, resume=True, learning_rate=0.5)
+
+
 def test_a_finished_run_can_be_given_more_epochs(data, tmp_path):
     settings = {**TINY, "schedule": "plateau"}
     train(data, tmp_path / "long", **settings, seed=3)
