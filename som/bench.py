@@ -416,7 +416,7 @@ def by_batch_size(pool: Pool, sizes: Sequence[int]) -> Contenders:
     return steps
 
 
-def by_position(pool: Pool, positions: Sequence[int], tokens: int = 20) -> Contenders:
+def by_position(pool: Pool, positions: Sequence[int], tokens: int = 100) -> Contenders:
     """Reading on, one token at a time, after so many; the next tokens are those of one sentence."""
     model, steps, sentence = som().eval(), {}, running_depths(pool, 1, 1 + tokens)[:, 1:]
     for position in positions:
@@ -476,7 +476,7 @@ def bench(pool: Pool, rounds: int = 5, quick: bool = False, progress: Callable[[
     compared = {
         "training": training_contenders(batch),
         "evaluation": evaluation_contenders(batch),
-        "generation, 1 row": generation_contenders(pool, 1, 10 if quick else 50),
+        "generation, 1 row": generation_contenders(pool, 1, 10 if quick else 200),
         "generation, 32 rows": generation_contenders(pool, 32, 5 if quick else 20),
     }
     growth = {

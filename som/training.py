@@ -75,8 +75,8 @@ class TrainSettings:
     syntactic_size: int = 0
     num_slots: int = 15
     embedding_dropout: float = 0.1
-    dropout: float = 0.25
-    output_dropout: float = 0.4
+    dropout: float = 0.2
+    output_dropout: float = 0.3
     oracle: str = "dynamic"
     prediction_network: bool = True
     next_attachment: str = "sampled"
@@ -84,7 +84,7 @@ class TrainSettings:
     structure_loss_weight: float = 1.0
     epochs: int = 8
     batch_size: int = 32  # sentences in a step, over all processes and accumulated batches
-    learning_rate: float = 2e-3
+    learning_rate: float = 1e-3
     schedule: str = "cosine"  # or "plateau": halved whenever an epoch does not improve
     beta1: float = 0.0
     early_stopping: int = 0  # epochs without improvement after which training ends, 0 for never
@@ -105,7 +105,6 @@ PTB = {
     "dropout": 0.3,
     "output_dropout": 0.5,
     "epochs": 40,
-    "learning_rate": 1e-3,
 }
 PRESETS: dict[str, dict[str, Any]] = {
     "small": {},

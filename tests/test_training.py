@@ -289,7 +289,7 @@ def test_a_run_keeps_its_settings_when_defaults_change(data, tmp_path, monkeypat
     monkeypatch.setitem(training.PRESETS, "small", {"learning_rate": 0.5, "dropout": 0.4})
     train(data, tmp_path, resume=True, epochs=2)
     assert json.loads((tmp_path / "training.json").read_text())["settings"] == {**before, "epochs": 2}
-    with pytest.raises(ValueError, match="was begun with learning_rate 0.002, cannot be resumed with 0.5"):
+    with pytest.raises(ValueError, match="was begun with learning_rate 0.001, cannot be resumed with 0.5"):
         train(data, tmp_path, resume=True, learning_rate=0.5)
 
 
@@ -441,7 +441,7 @@ def test_a_run_is_neither_overwritten_nor_resumed_as_another_one(data, tmp_path,
     train(data, run, **TINY)
     before = weights(run)
     assert "--resume continues it, --overwrite replaces it" in error_of(capsys, data, "--out", run)
-    assert "was begun with dropout 0.25" in error_of(capsys, data, "--out", run, "--resume", "--dropout", "0.4")
+    assert "was begun with dropout 0.2" in error_of(capsys, data, "--out", run, "--resume", "--dropout", "0.4")
     shutil.copytree(data, tmp_path / "changed")
     rows = load_from_disk(data)
     shutil.rmtree(tmp_path / "changed" / "train")
