@@ -57,3 +57,22 @@ def test_som_bench_writes_figures_and_a_plot(tmp_path):
     report = json.loads((tmp_path / "b.json").read_text())
     assert report["compared"]["training"]["SOM"]["SOM is faster by"]["median"] == 1.0
     assert (tmp_path / "b.svg").stat().st_size > 1000
+
+
+def test_the_model_attaches_where_the_treebank_does():
+    pool = bench.builtin_pool()
+    depths = bench.running_depths(pool, 2, 30)
+    assert depths.shape == (2, 30) and depths.max() > 2
+    model = bench.som(hidden_size=8).eval()
+    words = torch.randint(3, 100, (2, 30))
+    with torch.inference_mode():
+        read = bench.following(model, depths, lambda: model(words))
+        assert torch.equal(read().depths, depths)
+        cache = bench.following(model, depths[:, :20], lambda: model(words[:, :20], use_cache=True))().past_key_values
+        model.model.parser.follow(depths[:, 20:])
+        ones = [model(words[:, t : t + 1], past_key_values=cache, use_cache=True).depths for t in range(20, 30)]
+        assert torch.equal(torch.cat(ones, dim=1), depths[:, 20:])
+    batch = bench.batch_of(pool, 3, 9)
+    del batch["depths"]
+    explored = bench.following(model.train(), bench.batch_of(pool, 3, 9)["depths"], lambda: model(**batch))()
+    assert torch.equal(explored.depths, bench.batch_of(pool, 3, 9)["depths"])
