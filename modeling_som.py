@@ -474,9 +474,8 @@ class NextWords(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, logits_gradient, loss_gradient):
         hidden, weight, targets, _, _, log_total = ctx.saved_tensors
-        scale = (
-            None if loss_gradient is None else (targets != NONE)[:, None] * loss_gradient.to(log_total.dtype)
-        )  # (P, 1)
+        labelled = (targets != NONE)[:, None]  # (P, 1)
+        scale = None if loss_gradient is None else labelled * loss_gradient.to(log_total.dtype)
         wants_hidden, wants_weight, wants_bias = ctx.needs_input_grad[:3]
         to_hidden = torch.zeros_like(hidden, dtype=log_total.dtype) if wants_hidden else None
         to_weight = torch.empty_like(weight) if wants_weight else None
@@ -522,9 +521,8 @@ class Dropout(nn.Dropout):
         bits = torch.empty(x.numel() // 4 + 1, dtype=torch.int64).random_(-(2**63), 2**63 - 1)
         bits = bits.view(torch.int16)[: x.numel()].view(x.shape)
         dropped = min(round(self.p * 2**16), 2**16 - 1)
-        keep = torch.ge(
-            bits, dropped - 2**15, out=torch.empty_like(x, requires_grad=False)
-        )  # booleans multiply slowly
+        # written as numbers, since booleans multiply slowly
+        keep = torch.ge(bits, dropped - 2**15, out=torch.empty_like(x, requires_grad=False))
         return x * keep.mul_(2**16 / (2**16 - dropped))
 
 
@@ -1127,7 +1125,7 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
             targets = targets.masked_fill(out.depths == NONE, NONE)[:, keep]
         logits, total = self.logits(out, keep, targets)
         if targets is not None:
-            lm_loss = total / ((targets != NONE).sum().clamp(min=1) if num_items is None else num_items)
+            lm_loss = mean(total, targets, num_items)
         if labels is not None or first_sibling is not None:
             # 0 without tree labels, yet it ties the parsers to the loss: parallel training wants every parameter used
             structure_loss = self.structure_loss(out, num_items)
@@ -1224,7 +1222,7 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         total = cross_entropy(out.attach_logits[real][labelled], label[labelled])
         if out.next_attach_logits is not None:
             total = total + cross_entropy(out.next_attach_logits[real], shift(label, row))
-        return total / ((label != NONE).sum().clamp(min=1) if num_items is None else num_items)
+        return mean(total, label, num_items)
 
 
 def is_plain(layer: nn.Module) -> bool:
@@ -1247,6 +1245,11 @@ def repeat_in_holes(logits: Tensor, real: Tensor, count: int) -> Tensor:
     last = torch.where(real, torch.arange(real.shape[1], device=real.device), 0).cummax(1).values
     rows, columns = hole.nonzero(as_tuple=True)
     return logits.index_put((rows, columns), logits[rows, last[hole]])
+
+
+def mean(total: Tensor, labels: Tensor, num_items: Tensor | int | None) -> Tensor:
+    """A sum over the labelled items, divided by their number, or by the caller's."""
+    return total / ((labels != NONE).sum().clamp(min=1) if num_items is None else num_items)
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:

@@ -34,7 +34,7 @@ from som.evaluation import Counts, Report, count_brackets, count_words, sums_by_
 from som.inference import BATCH_TOKENS, Scored, batches, encode, evaluating
 from som.metrics import left_branching, random_branching, right_branching
 from som.targeted import Scorer
-from som.training import TrainSettings, make_config
+from som.training import TrainSettings, make_config, vocabulary
 from som.treebanks import Example
 from som.trees import Tree, binarise
 
@@ -112,12 +112,6 @@ def gpt2(settings: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> PreTrai
 
 BUILDERS = {"lstm": lstm, "gpt2": gpt2}
 CLASSES: dict[str, type[PreTrainedModel]] = {"lstm_lm": LSTMForCausalLM, "gpt2": GPT2}
-
-
-def vocabulary(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
-    """The part of a configuration that the tokenizer decides."""
-    specials = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
-    return {"vocab_size": len(tokenizer), **specials}
 
 
 def load_baseline(run: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:

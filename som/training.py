@@ -227,13 +227,18 @@ def make_config(settings: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> 
     """The configuration of the model, or one line on what is wrong with it."""
     shared = {one.name for one in fields(settings)} & {one.name for one in fields(SOMConfig)}
     values: dict[str, Any] = {name: getattr(settings, name) for name in shared}
-    specials = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
     try:
         # a model that was trained on one guess of p' is used with one, the others with the mixture over all guesses
         marginal = settings.next_attachment != "sampled"
-        return SOMConfig(vocab_size=len(tokenizer), marginal=marginal, **specials, **values)
+        return SOMConfig(marginal=marginal, **vocabulary(tokenizer), **values)
     except StrictDataclassError as error:
         raise ValueError(str(error.__cause__)) from None
+
+
+def vocabulary(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
+    """The part of a configuration that the tokenizer decides."""
+    specials = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
+    return {"vocab_size": len(tokenizer), **specials}
 
 
 # Data

@@ -8,6 +8,10 @@ import torch
 from configuration_som import SOMConfig
 from modeling_som import SOMForCausalLM
 from som.oracle import first_siblings, tree_from_depths
+from som.training import vocabulary
+from som.vocabularies import make_tokenizer
+
+CORPUS = [text.split() for text in ("the old dog sees the cat .", "the cat sees a dog and the old dog sees a cat .")]
 
 
 def make_model(seed: int = 0, dtype=torch.float64, **settings) -> SOMForCausalLM:
@@ -28,6 +32,16 @@ def random_first_siblings(length: int, rng: random.Random) -> list[int]:
     while len(depths) < length - 1:
         depths.append(rng.randint(2, depths[-1] + 1))
     return first_siblings(tree_from_depths([*depths, 1]))
+
+
+@pytest.fixture(scope="module", params=["word", "bpe:300"])
+def checkpoint(request, tmp_path_factory) -> str:
+    """A model saved with a tokenizer of its own, one of words and one of pieces."""
+    folder = tmp_path_factory.mktemp("checkpoint")
+    tokenizer = make_tokenizer(request.param, CORPUS)
+    make_model(dtype=torch.float32, **vocabulary(tokenizer)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ import io
 import json
 
 import pytest
-import torch
-from conftest import make_model
 
 from som import inference
 from som.cli import main
@@ -13,20 +11,8 @@ from som.inference import load
 from som.parsing import parse_all
 from som.surprisal import surprisals_all, to_tsv
 from som.trees import Tree
-from som.vocabularies import make_tokenizer
 
 TEXTS = ["the old dog sees a Whale.", "the cat sleeps"]
-CORPUS = [text.split() for text in ("the old dog sees the cat .", "the cat sees a dog and the old dog sees a cat .")]
-
-
-@pytest.fixture(scope="module", params=["word", "bpe:300"])
-def checkpoint(request, tmp_path_factory) -> str:
-    folder = tmp_path_factory.mktemp("checkpoint")
-    tokenizer = make_tokenizer(request.param, CORPUS)
-    specials = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
-    make_model(dtype=torch.float32, vocab_size=len(tokenizer), **specials).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return str(folder)
 
 
 @pytest.fixture

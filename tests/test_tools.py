@@ -15,26 +15,13 @@ import nltk
 import pytest
 import svgling
 import torch
-from conftest import make_model
 
 import som
 from som.cli import main
 from som.inference import encode
-from som.vocabularies import make_tokenizer
 
-CORPUS = [text.split() for text in ("the old dog sees the cat .", "the cat sees a dog and the old dog sees a cat .")]
 TEXTS = ["the old dog sees a Whale.", "Fido", "the cat sleeps", "a dog and a dog and a cat see the old zebra 's cat"]
 CLOSE = {"abs": 1e-4, "rel": 0}
-
-
-@pytest.fixture(scope="module", params=["word", "bpe:300"])
-def checkpoint(request, tmp_path_factory) -> str:
-    folder = tmp_path_factory.mktemp("checkpoint")
-    tokenizer = make_tokenizer(request.param, CORPUS)
-    specials = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
-    make_model(dtype=torch.float32, vocab_size=len(tokenizer), **specials).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return str(folder)
 
 
 @pytest.fixture
