@@ -159,7 +159,7 @@ def trained(
 
 
 def with_sizes(args: argparse.Namespace, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings, with the table's budget and the sizes of the command line; a dSOM's syntactic part is a quarter."""
+    """The settings, with the table's budget and the command line's sizes; a dSOM's syntactic part is a quarter."""
     sized = {**args.budget, **settings, **args.given}
     quarter = settings.get("dsom") and "hidden_size" in sized
     return {**sized, **({"syntactic_size": sized["hidden_size"] // 4} if quarter else {})}

@@ -304,10 +304,7 @@ def add_evaluate(commands: Any) -> None:
     parser.add_argument("--chart", metavar="F", help="with --syntaxgym: accuracy by circuit, as .svg, .png or .pdf")
     parser.add_argument("--blimp", metavar="F", help="BLiMP's pairs as JSON lines, plain or .gz")
     parser.add_argument("--gold", action="store_true", help="on treebanks, also with the gold trees given")
-    parser.add_argument(
-        "--method", help="greedy, marginal or particles (default: what the model's configuration says)"
-    )
-    parser.add_argument("--particles", dest="k", type=positive, default=32, metavar="K", help="(default: 32)")
+    add_method(parser)
     parser.add_argument("--seed", type=int, default=0, help="of the particles (default: 0)")
     parser.add_argument("--json", metavar="FILE", help="also write the report to FILE, or print only it for -")
 
@@ -397,11 +394,10 @@ def add_texts(parser: argparse.ArgumentParser, formats: Sequence[str]) -> None:
 
 def add_method(parser: argparse.ArgumentParser) -> None:
     """How sentences are scored."""
-    parser.add_argument("--words", action="store_true", help="the text is in tokens, separated by spaces")
-    parser.add_argument(
-        "--method", choices=["greedy", "marginal", "particles"], help="(default: what the model's configuration says)"
-    )
-    parser.add_argument("--particles", dest="k", type=positive, default=32, metavar="K", help="(default: 32)")
+    note = "(default: what the model's configuration says)"
+    parser.add_argument("--method", choices=["greedy", "marginal", "particles", "beam"], help=note)
+    note = "trees that particles or beam follow (default: 32 particles, a beam of 8)"
+    parser.add_argument("--particles", dest="k", type=positive, metavar="K", help=note)
 
 
 def given_texts(args: argparse.Namespace) -> list[str]:
@@ -447,9 +443,10 @@ def add_parse(commands: Any) -> None:
         "print the trees of sentences",
         "  som parse 'the old dog barks at the cat .'\n"
         "  som parse --file sentences.txt --format evalb --out trees.txt\n"
-        "  som parse --method particles --particles 100 --format svg 'the dog barks .' > tree.svg",
+        "  som parse --method beam --format svg 'the dog barks .' > tree.svg",
     )
     add_texts(parser, ["tree", "brackets", "evalb", "conll", "svg", "json"])
+    parser.add_argument("--words", action="store_true", help="the text is in tokens, separated by spaces")
     add_method(parser)
 
 
@@ -529,6 +526,7 @@ def add_surprisal(commands: Any) -> None:
         "  som surprisal --file items.txt --method particles --out items.tsv",
     )
     add_texts(parser, ["tsv", "json"])
+    parser.add_argument("--words", action="store_true", help="the text is in tokens, separated by spaces")
     add_method(parser)
     parser.add_argument("--eos", action="store_true", help="also the end of the sentence")
     parser.add_argument("--parses", type=positive, default=0, metavar="K", help="also the K best parses at each word")

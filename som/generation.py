@@ -36,6 +36,7 @@ from som.inference import (
     predicting_state,
     score,
     state_of,
+    word_log_probs,
 )
 from som.oracle import first_siblings, gold_depths
 from som.parsing import Parse
@@ -271,7 +272,8 @@ def steered(
         ids: Any = torch.tensor([one.ids for one in active], device=model.device)
         words = pick(processors(ids, model.lm_head(hidden)).cpu().double().log_softmax(dim=1), noise)
         words = words if token is None else torch.full_like(words, token)
-        gain = prior[rows, attach] + advance(model, cache, words.to(model.device), rows, attach)
+        gain = prior[rows, attach] + word_log_probs(model, hidden, words.to(model.device))
+        advance(model, cache, words.to(model.device), rows, attach)
         for one, word, depth, more in zip(active, words.tolist(), (attach + 1).tolist(), gain.tolist(), strict=True):
             one.ids.append(word)
             one.depths.append(depth)

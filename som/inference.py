@@ -1,10 +1,12 @@
 """What a trained SOM says of a text: how likely it is, how surprising each word, what its tree is; and texts it makes.
 
-Three methods score a sentence, all in nats, all sums over its tokens after BOS:
+Four methods score a sentence, all in nats, all sums over its tokens after BOS:
 - `greedy`: every decision is the most probable one, the word's prediction follows the best guess of p' (the paper's);
 - `marginal`: decisions are greedy, but each word is predicted by the mixture over all guesses, weighted by p';
 - `particles`: an unbiased estimate of the probability summed over all trees, p(w, e) = Π p'_t(e) · softmax(h_t(e))[w],
-  from `k` trees drawn from p and reweighted; the best of them is the parse.
+  from `k` trees drawn from p and reweighted; the best of them is the parse;
+- `beam`: the same sum over the `k` best trees alone, a lower bound of it; nothing is drawn. Trees are compared by
+  p(w, e) times the p of their decisions, which has seen each word; the best is the parse, better than the others'.
 Without a method, the model's configuration decides between the first two, as it does for `model(…).logits`.
 """
 
@@ -30,7 +32,8 @@ from transformers.utils import logging
 from modeling_som import SOMCache, SOMForCausalLM, SOMState
 from som.vocabularies import encode_words
 
-METHODS = ("greedy", "marginal", "particles")
+METHODS = ("greedy", "marginal", "particles", "beam")
+TREES = {"particles": 32, "beam": 8}  # how many are followed, unless told
 SHIPPED = Path(__file__).parent / "checkpoint"
 BATCH_TOKENS = 4096
 CHUNK = 2**24  # logits in memory at once: 64 MB in single precision
@@ -156,7 +159,7 @@ def log_likelihood(
     text: str | Sequence[str],
     method: str | None = None,
     *,
-    k: int = 32,
+    k: int | None = None,
     seed: int = 0,
     eos: bool = True,
 ) -> float:
@@ -173,9 +176,9 @@ class Scored:
     """One sequence: what each token after the first costs, and where each was attached."""
 
     log_probs: list[float]  # nats, one per token after the first
-    depths: list[int]  # one per token: decisions taken; of particles, those of the most probable tree drawn
-    choices: list[int] | None = None  # per token after the first, the depth p held most probable; not of particles
-    guesses: list[int] | None = None  # per token after the first, the depth p' held most probable; not of particles
+    depths: list[int]  # one per token: decisions taken; of many trees, those of the best
+    choices: list[int] | None = None  # per token after the first, the depth p held most probable; not of many trees
+    guesses: list[int] | None = None  # per token after the first, the depth p' held most probable; not of many trees
 
     @property
     def log_prob(self) -> float:
@@ -197,7 +200,7 @@ def score(
     sequences: Sequence[Sequence[int]],
     method: str | None = None,
     *,
-    k: int = 32,
+    k: int | None = None,
     seed: int = 0,
     batch_tokens: int = BATCH_TOKENS,
     progress: bool = False,
@@ -211,15 +214,13 @@ def score(
     method = check_method(model, method, depths is not None)
     if any(len(sequence) == 0 for sequence in sequences):
         raise ValueError("a sequence to score needs at least one token, BOS")
-    scorers: dict[str, Callable[[SOMForCausalLM, Padded], list[Scored]]] = {
-        "greedy": greedy,
-        "marginal": marginal,
-        "particles": partial(particles, k=k, seed=seed),
-    }
+    trees = (k or TREES[method]) if method in TREES else 0
+    scorers: dict[str, Callable[[SOMForCausalLM, Padded], list[Scored]]] = {"greedy": greedy, "marginal": marginal}
+    scorer = scorers.get(method) or partial(many_trees, follow=follower(method, trees, seed))
     results: dict[int, Scored] = {}
     with evaluating(model), tqdm(total=len(sequences), disable=not progress, unit=" sentences") as bar:
-        for batch in batches(sequences, depths, batch_tokens, model.device, k if method == "particles" else 0):
-            results.update(zip(batch.places, scorers[method](model, batch), strict=True))
+        for batch in batches(sequences, depths, batch_tokens, model.device, trees):
+            results.update(zip(batch.places, scorer(model, batch), strict=True))
             bar.update(len(batch.places))
     for place in range(len(sequences)):
         yield results.pop(place)
@@ -244,15 +245,15 @@ def check_method(model: SOMForCausalLM, method: str | None, given: bool = False)
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     if method != "greedy" and not model.config.prediction_network:
         raise ValueError(f"{method} needs the prediction network, which this model is without")
-    if method == "particles" and given:
-        raise ValueError("particles draw their own trees: depths cannot be given")
+    if method in TREES and given:
+        raise ValueError(f"depths cannot be given to {method}, which finds trees of its own")
     return method
 
 
 def batches(sequences, depths, batch_tokens: int, device: torch.device, k: int = 0) -> Iterator[Padded]:
     """Sequences of similar lengths together, longest first, so that what does not fit shows at once.
 
-    With `k` particles to a sequence, lengths are equal and the budget is of particles."""
+    With `k` trees to a sequence, lengths are equal and the budget is of trees."""
     order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i]))
     while order:
         longest = len(sequences[order[0]])
@@ -397,6 +398,7 @@ class Cloud(NamedTuple):
     sentence: Tensor  # (R,) whose tree it is
     depths: Tensor  # (R, t)
     joint: Tensor  # (R,) log p(w, e) so far
+    merit: Tensor  # (R,) by which the best tree is chosen
 
 
 def particle_filter(model: SOMForCausalLM, ids: Tensor, k: int, seed: int) -> Iterator[Cloud]:
@@ -420,12 +422,60 @@ def particle_filter(model: SOMForCausalLM, ids: Tensor, k: int, seed: int) -> It
         attach = draw(posterior[tree], noise[:k, None].expand(S, k, 1))[..., 0]
         grown, tree = torch.unique(tree * N + attach, return_inverse=True)
         source, attach = grown // N, grown % N
-        gain = prior[source, attach] + advance(model, cache, words, source, attach)
+        gain = prior[source, attach] + log_words(model, state, words, source, attach)
         sentence, joint = sentence[source], joint[source] + gain
         depths = torch.cat([depths[source], attach[:, None] + 1], dim=1)
         before, weight = weight.logsumexp(dim=1), weight + (gain - posterior[source, attach])[tree]
-        yield Cloud(weight.logsumexp(dim=1) - before, sentence, depths, joint)
+        advance(model, cache, words, source, attach)
+        yield Cloud(weight.logsumexp(dim=1) - before, sentence, depths, joint, joint)
         tree, weight = resample(tree, weight, noise[k])
+
+
+def beam_search(model: SOMForCausalLM, ids: Tensor, k: int) -> Iterator[Cloud]:
+    """Follows the `k` best trees per sentence of ids (S, T) and yields, word by word, what they are.
+
+    Trees of the same words compete, so none is ahead of another by the words that it has read. A tree's merit is the
+    product of the two opinions of it: that of the joint model, p(w, e), and that of p on its decisions.
+    """
+    (S, T), cache = ids.shape, SOMCache()
+    model.model(ids[:, :1], past_key_values=cache)
+    sentence, depths = torch.arange(S), torch.zeros(S, 1, dtype=torch.long)
+    joint = merit = total = torch.zeros(S, dtype=torch.float64)
+    for t in range(1, T):
+        state, words = state_of(cache), ids[sentence.to(ids.device), t]
+        posterior, prior = log_attachment(model, state, words), log_next_attachment(model, state)
+        source, attach = prior.isfinite().nonzero(as_tuple=True)  # every tree with every attachment
+        gain = prior[source, attach] + log_words(model, state, words, source, attach)
+        joint, merit = joint[source] + gain, merit[source] + gain + posterior[source, attach]
+        kept = best_of_each(sentence[source], merit, k)
+        source, attach, joint, merit = source[kept], attach[kept], joint[kept], merit[kept]
+        sentence, depths = sentence[source], torch.cat([depths[source], attach[:, None] + 1], dim=1)
+        before, total = total, logsumexp_of_each(sentence, joint, S)
+        advance(model, cache, words, source, attach)
+        yield Cloud(total - before, sentence, depths, joint, merit)
+
+
+def best_of_each(group: Tensor, merit: Tensor, k: int) -> Tensor:
+    """The places of the `k` largest merits of every group, group by group, the best first.
+
+    >>> best_of_each(torch.tensor([0, 0, 1, 0]), torch.tensor([1.0, 3.0, 0.0, 2.0]), 2)
+    tensor([1, 3, 2])
+    """
+    order = merit.argsort(descending=True, stable=True)
+    order = order[group[order].argsort(stable=True)]
+    sizes = group.bincount()
+    rank = torch.arange(len(order)) - (sizes.cumsum(0) - sizes)[group[order]]
+    return order[rank < k]
+
+
+def logsumexp_of_each(group: Tensor, values: Tensor, groups: int) -> Tensor:
+    """(groups,): the log of the sum of exponentials over each group.
+
+    >>> logsumexp_of_each(torch.tensor([0, 1, 1]), torch.tensor([0.5, 0.0, 0.0]), 2)
+    tensor([0.5000, 0.6931])
+    """
+    largest = values.new_full((groups,), -torch.inf).scatter_reduce(0, group, values, "amax")
+    return largest + torch.zeros_like(largest).index_add(0, group, (values - largest[group]).exp()).log()
 
 
 def draw(log_probs: Tensor, uniform: Tensor) -> Tensor:
@@ -438,14 +488,17 @@ def draw(log_probs: Tensor, uniform: Tensor) -> Tensor:
     return torch.searchsorted(below / below[..., -1:], uniform.contiguous(), right=True)
 
 
-def advance(model: SOMForCausalLM, cache: SOMCache, words: Tensor, source: Tensor, attach: Tensor) -> Tensor:
-    """Writes each source state's word at its attachment; returns its log-probability there, (R,) on the CPU."""
+def log_words(model: SOMForCausalLM, state: SOMState, words: Tensor, source: Tensor, attach: Tensor) -> Tensor:
+    """(R,) on the CPU: log-probability of the word of each source state after an attachment."""
     source, attach = source.to(words.device), attach.to(words.device)
-    words = words[source]
-    log_probs = word_log_probs(model, predicting_state(model, state_of(cache), source, attach), words)
+    return word_log_probs(model, predicting_state(model, state, source, attach), words[source])
+
+
+def advance(model: SOMForCausalLM, cache: SOMCache, words: Tensor, source: Tensor, attach: Tensor) -> None:
+    """Writes each source state's word at its attachment."""
+    source, attach = source.to(words.device), attach.to(words.device)
     cache.batch_select_indices(source)
-    model.model(words[:, None], depths=attach[:, None] + 1, past_key_values=cache)
-    return log_probs
+    model.model(words[source, None], depths=attach[:, None] + 1, past_key_values=cache)
 
 
 def resample(tree: Tensor, weight: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
@@ -457,9 +510,18 @@ def resample(tree: Tensor, weight: Tensor, noise: Tensor) -> tuple[Tensor, Tenso
     return torch.where(poor, again, tree), torch.where(poor, 0, weight - weight.logsumexp(dim=1, keepdim=True))
 
 
-def particles(model: SOMForCausalLM, batch: Padded, k: int, seed: int) -> list[Scored]:
-    """The estimated probability over all trees, and the most probable of the trees drawn."""
-    clouds = list(particle_filter(model, batch.ids, k, seed))
+def follower(method: str, k: int | None, seed: int) -> Callable[[SOMForCausalLM, Tensor], Iterator[Cloud]]:
+    """What follows `k` trees, or as many as the method does unless told, of the sentences of a model."""
+    followers: dict[str, Callable[..., Iterator[Cloud]]] = {
+        "particles": partial(particle_filter, seed=seed),
+        "beam": beam_search,
+    }
+    return partial(followers[method], k=k or TREES[method])
+
+
+def many_trees(model: SOMForCausalLM, batch: Padded, follow: Callable[..., Iterator[Cloud]]) -> list[Scored]:
+    """The probability summed over the trees that are followed, and the best of them."""
+    clouds = list(follow(model, batch.ids))
     if not clouds:  # BOS alone
         return [Scored([], [0]) for _ in batch.places]
     log_probs = torch.stack([cloud.log_probs for cloud in clouds], dim=1).tolist()
@@ -467,7 +529,8 @@ def particles(model: SOMForCausalLM, batch: Padded, k: int, seed: int) -> list[S
 
 
 def best_trees(cloud: Cloud, sentence: int, count: int) -> list[tuple[list[int], float]]:
-    """The most probable trees of a sentence among those in the cloud: depths and share of their probability."""
+    """The best trees of a sentence in the cloud: depths, and their share of the probability of all in it."""
     rows = (cloud.sentence == sentence).nonzero()[:, 0]
-    shares, order = cloud.joint[rows].softmax(dim=0).topk(min(count, len(rows)))
+    order = cloud.merit[rows].topk(min(count, len(rows))).indices
+    shares = cloud.joint[rows].softmax(dim=0)[order]
     return list(zip(cloud.depths[rows[order]].tolist(), shares.tolist(), strict=True))

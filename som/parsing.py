@@ -119,7 +119,7 @@ def parse(
     text: str | Sequence[str],
     method: str | None = None,
     *,
-    k: int = 32,
+    k: int | None = None,
     seed: int = 0,
 ) -> NltkTree:
     """The binary tree of one sentence, a text or a list of words, for nltk and svgling.
@@ -134,11 +134,11 @@ def parse_all(
     texts: Sequence[str | Sequence[str]],
     method: str | None = None,
     *,
-    k: int = 32,
+    k: int | None = None,
     seed: int = 0,
     progress: bool = False,
 ) -> list[Parse]:
-    """The trees of many sentences, read in batches: greedy, or the most probable of `k` drawn with `particles`."""
+    """The trees of many sentences, read in batches: greedy, or the best of `k` with `particles` or `beam`."""
     sentences = [encode(tokenizer, text) for text in texts]
     scored = score(model, [sentence.ids for sentence in sentences], method, k=k, seed=seed, progress=progress)
     return list(map(Parse.of, sentences, scored))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from io import StringIO
 from math import log
@@ -22,13 +22,14 @@ from transformers import PreTrainedTokenizerBase
 
 from modeling_som import SOMCache, SOMForCausalLM
 from som.inference import (
+    TREES,
     Reading,
     Sentence,
     best_trees,
     check_method,
     encode,
     evaluating,
-    particle_filter,
+    follower,
     read,
     score,
 )
@@ -76,7 +77,7 @@ def surprisals(
     text: str | Sequence[str],
     method: str | None = None,
     *,
-    k: int = 32,
+    k: int | None = None,
     seed: int = 0,
     eos: bool = False,
     attach: Attach | None = None,
@@ -86,8 +87,8 @@ def surprisals(
 
     `attach` forces attachments and leaves the other decisions greedy: {6: 2} puts word 6 at depth 2, {6: "word 3"}
     makes it the sister of the constituent so far that word 3 begins. `parses` asks for so many partial parses a word:
-    with `particles`, the best trees drawn for the words so far; otherwise the greedy tree of the words before with
-    the best attachments of this one, weighted by p.
+    with `particles` or `beam`, the best trees found for the words so far; otherwise the greedy tree of the words
+    before with the best attachments of this one, weighted by p.
     """
     return surprisals_all(model, tokenizer, [text], method, k=k, seed=seed, eos=eos, attach=attach, parses=parses)[0]
 
@@ -98,7 +99,7 @@ def surprisals_all(
     texts: Sequence[str | Sequence[str]],
     method: str | None = None,
     *,
-    k: int = 32,
+    k: int | None = None,
     seed: int = 0,
     eos: bool = False,
     attach: Attach | None = None,
@@ -111,7 +112,7 @@ def surprisals_all(
         sentences = [with_end(sentence, tokenizer.eos_token) for sentence in sentences]
     sequences = [sentence.ids for sentence in sentences]
     depths, totals = None, None
-    if method == "particles":
+    if method in TREES:
         scored = list(score(model, sequences, method, k=k, seed=seed))
         depths, totals = (
             [one.depths for one in scored],
@@ -123,8 +124,8 @@ def surprisals_all(
     totals = [log_totals(reading, method) for reading in readings] if totals is None else totals
     results = []
     for sentence, reading, total in zip(sentences, readings, totals, strict=True):
-        if method == "particles" and parses:
-            found = drawn_parses(model, sentence, k, seed, parses)
+        if method in TREES and parses:
+            found = best_parses(model, sentence, follower(method, k, seed), parses)
         else:
             found = attachment_parses(sentence, reading, parses)
         forced = [sentence.starts[number - 1] for number in attach or {}]
@@ -207,10 +208,10 @@ def entropy(log_probs: Tensor) -> float:
 # ---------------------------------------------------------------------------------------------- partial parses
 
 
-def drawn_parses(model: SOMForCausalLM, sentence: Sentence, k: int, seed: int, count: int) -> list[list[PartialParse]]:
-    """For each word, the most probable of the trees that particles have drawn so far."""
+def best_parses(model: SOMForCausalLM, sentence: Sentence, follow: Callable, count: int) -> list[list[PartialParse]]:
+    """For each word, the best of the trees that are followed so far."""
     with evaluating(model), torch.inference_mode():
-        clouds = list(particle_filter(model, torch.tensor([sentence.ids], device=model.device), k, seed))
+        clouds = list(follow(model, torch.tensor([sentence.ids], device=model.device)))
     return [
         [partial_parse(sentence, depths, share) for depths, share in best_trees(clouds[stop - 2], 0, count)]
         for _, stop in word_places(sentence)

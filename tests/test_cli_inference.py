@@ -133,7 +133,10 @@ def test_beginnings_are_continued_and_trees_steered(run):
         (["surprisal", "the cat " * 150, "--plot", "x.svg"], "300 words are too many to draw, 200 the most: tsv and"),
         (["surprisal", "the cat", "--plot", "x.doc"], "x.doc: expected a picture that ends in .svg, .png or .pdf"),
         (["surprisal", "the cat", "--attach", "3=1"], "word 3 cannot be attached: words are 1 to 2"),
-        (["surprisal", "the cat", "--method", "particles", "--attach", "2=1"], "particles draw their own trees"),
+        (
+            ["surprisal", "the cat", "--method", "particles", "--attach", "2=1"],
+            "cannot be given to particles, which finds trees of its own",
+        ),
         (["generate", "--template", "((the _)"], "1 bracket(s) are not closed"),
         (["generate", "the", "--template", "(_)"], "a template is a whole sentence"),
     ],
@@ -152,7 +155,7 @@ def test_bad_input_is_one_line_and_exit_code_2(run, arguments, message, tmp_path
         (["surprisal", "a", "--attach", "2=word"], "expected WORD=DEPTH or 'WORD=word NUMBER', got '2=word'"),
         (["generate", "--temperature", "0"], "expected a number above 0, got '0'"),
         (["generate", "-n", "0"], "expected a whole number from 1, got '0'"),
-        (["parse", "--method", "beam"], "invalid choice: 'beam'"),
+        (["parse", "--method", "guess"], "invalid choice: 'guess'"),
         (["parse", "--format", "tsv"], "invalid choice: 'tsv'"),
     ],
 )

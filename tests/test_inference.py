@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -12,7 +13,18 @@ import som
 from modeling_som import SOMForCausalLM
 from som import inference
 from som.generation import generate
-from som.inference import METHODS, encode, load, log_likelihood, particle_filter, read, resample, score
+from som.inference import (
+    METHODS,
+    TREES,
+    beam_search,
+    encode,
+    load,
+    log_likelihood,
+    particle_filter,
+    read,
+    resample,
+    score,
+)
 from som.oracle import first_siblings, gold_depths, tree_from_depths
 from som.parsing import Parse, parse, parse_all, render
 from som.surprisal import plot, surprisals, surprisals_all, to_dicts, to_frame, to_tsv
@@ -135,7 +147,7 @@ def test_without_prediction_network_only_greedy_scores_exist():
     model = make_model(prediction_network=False)
     (scored,) = score(model, [[0, 5, 6, 1]])
     assert len(scored.log_probs) == 3 and scored.guesses is None
-    for method in ("marginal", "particles"):
+    for method in ("marginal", *TREES):
         with pytest.raises(ValueError, match="needs the prediction network"):
             next(score(model, [[0, 5, 1]], method))
 
@@ -144,8 +156,8 @@ def test_without_prediction_network_only_greedy_scores_exist():
     "request_, message",
     [
         ({"sequences": [[0, 1], []]}, "at least one token"),
-        ({"sequences": [[0, 1]], "method": "beam"}, "greedy, marginal, particles"),
-        ({"sequences": [[0, 1]], "method": "particles", "depths": [[0, 1]]}, "draw their own trees"),
+        ({"sequences": [[0, 1]], "method": "guess"}, "greedy, marginal, particles, beam"),
+        ({"sequences": [[0, 1]], "method": "particles", "depths": [[0, 1]]}, "finds trees of its own"),
     ],
 )
 def test_what_cannot_be_scored_is_refused(request_, message):
@@ -215,19 +227,60 @@ def test_the_best_particle_is_the_most_probable_tree(sharp):
         assert scored.depths == best
 
 
-def test_a_sentence_has_the_same_particles_in_any_company():
+@pytest.mark.parametrize("method", TREES)
+def test_a_sentence_has_the_same_trees_in_any_company(method):
     model = make_model()
-    together = list(score(model, sequences(), "particles", k=8))
-    alone = [next(score(model, [ids], "particles", k=8)) for ids in sequences()]
+    together = list(score(model, sequences(), method, k=8))
+    alone = [next(score(model, [ids], method, k=8)) for ids in sequences()]
     for one, other in zip(together, alone, strict=True):
         assert one.depths == other.depths and one.log_probs == pytest.approx(other.log_probs)
-    assert together != list(score(model, sequences(), "particles", k=8, seed=1))
+
+
+def test_only_particles_depend_on_the_seed():
+    model = make_model()
+    for method in TREES:
+        first, second = (list(score(model, sequences(), method, k=8, seed=seed)) for seed in (0, 1))
+        assert (first == second) == (method == "beam")
+
+
+def log_merit(model, ids: list[int], depths: list[list[int]]) -> torch.Tensor:
+    """(trees,): log p(w, e) + Σ log p_t(e), by the model's own forward."""
+    with torch.no_grad():
+        out = model(torch.tensor([ids] * len(depths)), depths=torch.tensor(depths))
+    posterior = out.attach_logits[:, 1:].log_softmax(-1).gather(2, torch.tensor(depths)[:, 1:, None] - 1)
+    return log_joint(model, ids, depths) + posterior.sum((1, 2))
+
+
+def test_a_wide_beam_is_the_sum_over_all_trees_and_its_parse_the_best(sharp):
+    for ids in ([0, 5, 6, 7, 1], [0, 9, 3, 4, 8, 1]):
+        trees = all_depths(len(ids), 4)
+        (scored,) = score(sharp, [ids], "beam", k=len(trees))
+        assert scored.log_prob == pytest.approx(log_joint(sharp, ids, trees).logsumexp(0).item())
+        assert scored.depths == trees[log_merit(sharp, ids, trees).argmax()]
 
 
 @torch.no_grad()
-def test_each_tree_in_the_cloud_has_its_joint_probability():
+def test_a_narrow_beam_keeps_the_best_trees_that_grow_from_those_it_kept(sharp):
+    ids, kept = [0, 9, 3, 4, 8, 1], [[0]]
+    for t, cloud in enumerate(beam_search(sharp, torch.tensor([ids]), k=3), start=2):
+        grown = [[*tree, d] for tree in kept for d in range(1, min(tree[-1] + 1, 4) + 1)]
+        best = log_merit(sharp, ids[:t], grown).topk(min(3, len(grown)))
+        kept = [grown[place] for place in best.indices]
+        assert cloud.depths.tolist() == kept
+        torch.testing.assert_close(cloud.merit, best.values)
+
+
+def test_a_narrow_beam_is_a_lower_bound(sharp):
+    ids = [0, 9, 3, 4, 8, 1]
+    bounds = [next(score(sharp, [ids], "beam", k=k)).log_prob for k in (1, 2, 4, 1000)]
+    assert bounds == sorted(bounds) and bounds[0] < bounds[-1]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("follow", [partial(particle_filter, k=50, seed=0), partial(beam_search, k=5)])
+def test_each_tree_in_the_cloud_has_its_joint_probability(follow):
     model, ids = make_model(), [0, 5, 6, 7, 1]
-    for t, cloud in enumerate(particle_filter(model, torch.tensor([ids]), k=50, seed=0), start=2):
+    for t, cloud in enumerate(follow(model, torch.tensor([ids])), start=2):
         assert len(set(map(tuple, cloud.depths.tolist()))) == len(cloud.depths)
         torch.testing.assert_close(cloud.joint, log_joint(model, ids[:t], cloud.depths.tolist()))
 
@@ -402,6 +455,16 @@ def test_partial_parses_of_particles_are_the_posterior_over_trees(words):
         assert [one.probability for one in row.parses] == sorted((p.probability for p in row.parses), reverse=True)
 
 
+def test_partial_parses_of_a_wide_beam_have_their_posterior(words):
+    model, tokenizer = words
+    ids = encode(tokenizer, "the old dog").ids[:4]
+    last = surprisals(model, tokenizer, "the old dog", "beam", k=100, parses=100)[-1]
+    trees = [[0, *one.depths] for one in last.parses]
+    assert sorted(trees) == sorted(all_depths(4, 4))
+    assert [one.probability for one in last.parses] == pytest.approx(log_joint(model, ids, trees).softmax(0).tolist())
+    assert log_merit(model, ids, trees).diff().max() <= 0
+
+
 def test_partial_parses_of_greedy_reading_are_the_attachments_of_the_word(pair):
     model, tokenizer = pair
     rows = surprisals(model, tokenizer, TEXT, parses=9)
@@ -463,7 +526,7 @@ def test_an_attachment_out_of_reach_is_refused(words, attach, message):
 
 
 def test_attachments_cannot_be_forced_on_particles(words):
-    with pytest.raises(ValueError, match="draw their own trees"):
+    with pytest.raises(ValueError, match="finds trees of its own"):
         surprisals(*words, TEXT, "particles", attach={2: 1})
 
 
