@@ -215,9 +215,9 @@ def block(name: str, results: Path, pictures: Path) -> str:
     if not rows:
         return f"No results yet: `python scripts/{name}.py` makes them.\n"
     every = [one for results_of in rows.values() for one in results_of]
-    commits = dict.fromkeys(str(one["commit"]) for one in every)
-    commands = " and ".join(f"`{command}`" for command in dict.fromkeys(one["command"] for one in every))
-    parts = [TABLES[name](rows), f"Made by {commands} at {', '.join(commits)}.\n"]
+    commits = ", ".join(dict.fromkeys(str(one["commit"])[:10] for one in every))
+    source = f"Made by `python scripts/{name}.py` at {commits}; the files of `results/{name}/` have each row's command.\n"
+    parts = [TABLES[name](rows), source]
     for title, draw in PICTURES.get(name, {}).items():
         write_whole(pictures / f"{title}.svg", svg(draw(rows)))
         parts.append(f"![{title.replace('_', ' ')}]({pictures.name}/{title}.svg)\n")
