@@ -215,13 +215,22 @@ def block(name: str, results: Path, pictures: Path) -> str:
     if not rows:
         return f"No results yet: `python scripts/{name}.py` makes them.\n"
     every = [one for results_of in rows.values() for one in results_of]
-    commits = ", ".join(dict.fromkeys(str(one["commit"])[:10] for one in every))
-    source = f"Made by `python scripts/{name}.py` at {commits}; the files of `results/{name}/` have each row's command.\n"
+    commits = ", ".join(dict.fromkeys(short(str(one["commit"])) for one in every))
+    source = f"Made by `python scripts/{name}.py` at {commits}; each file of `results/{name}/` has its own command.\n"
     parts = [TABLES[name](rows), source]
     for title, draw in PICTURES.get(name, {}).items():
         write_whole(pictures / f"{title}.svg", svg(draw(rows)))
         parts.append(f"![{title.replace('_', ' ')}]({pictures.name}/{title}.svg)\n")
     return "\n".join(parts)
+
+
+def short(commit: str) -> str:
+    """A commit as people write it.
+
+    >>> short("0123456789abcdef-dirty")
+    '0123456789-dirty'
+    """
+    return commit[:10] + "-dirty" * commit.endswith("-dirty")
 
 
 def render(page: Path, results: Path) -> None:
