@@ -396,7 +396,7 @@ def add_method(parser: argparse.ArgumentParser) -> None:
     """How sentences are scored."""
     note = "(default: what the model's configuration says)"
     parser.add_argument("--method", choices=["greedy", "marginal", "particles", "beam"], help=note)
-    note = "trees that particles or beam follow (default: 32 particles, a beam of 8)"
+    note = "trees that particles or beam follow (default: 32 particles, a beam of 4)"
     parser.add_argument("--particles", dest="k", type=positive, metavar="K", help=note)
 
 

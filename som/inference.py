@@ -33,7 +33,7 @@ from modeling_som import SOMCache, SOMForCausalLM, SOMState
 from som.vocabularies import encode_words
 
 METHODS = ("greedy", "marginal", "particles", "beam")
-TREES = {"particles": 32, "beam": 8}  # how many are followed, unless told
+TREES = {"particles": 32, "beam": 4}  # how many are followed, unless told
 SHIPPED = Path(__file__).parent / "checkpoint"
 BATCH_TOKENS = 4096
 CHUNK = 2**24  # logits in memory at once: 64 MB in single precision
@@ -253,13 +253,11 @@ def check_method(model: SOMForCausalLM, method: str | None, given: bool = False)
 def batches(sequences, depths, batch_tokens: int, device: torch.device, k: int = 0) -> Iterator[Padded]:
     """Sequences of similar lengths together, longest first, so that what does not fit shows at once.
 
-    With `k` trees to a sequence, lengths are equal and the budget is of trees."""
+    With `k` trees to a sequence, the budget is of trees."""
     order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i]))
     while order:
         longest = len(sequences[order[0]])
         places = order[: max(1, batch_tokens // (k or longest))]
-        if k:
-            places = [i for i in places if len(sequences[i]) == longest]
         order = order[len(places) :]
         ids = pad([sequences[i] for i in places], device)
         mask = pad([[1] * len(sequences[i]) for i in places], device).bool()
@@ -401,21 +399,23 @@ class Cloud(NamedTuple):
     merit: Tensor  # (R,) by which the best tree is chosen
 
 
-def particle_filter(model: SOMForCausalLM, ids: Tensor, k: int, seed: int) -> Iterator[Cloud]:
-    """Follows `k` trees per sentence of ids (S, T) and yields, word by word, where they are.
+def particle_filter(model: SOMForCausalLM, ids: Tensor, mask: Tensor, k: int, seed: int) -> Iterator[Cloud]:
+    """Follows `k` trees per sentence of ids (S, T), longest first, and yields, word by word, where they are.
 
     Attachments are drawn from p and weighted by p' · softmax(h)[w] / p; when the weights' effective number falls below
     half of `k`, trees are drawn anew by weight. Trees that several particles share are computed once. Every sentence
     gets the same random numbers, so its score depends on the seed alone, not on its company, and the scores of two
     similar sentences differ by less noise.
     """
-    (S, T), N = ids.shape, model.config.num_slots
+    S, N = len(ids), model.config.num_slots
     generator, cache = torch.Generator().manual_seed(seed), SOMCache()
     model.model(ids[:, :1], past_key_values=cache)
     sentence, joint, depths = torch.arange(S), torch.zeros(S, dtype=torch.float64), torch.zeros(S, 1, dtype=torch.long)
     tree = sentence[:, None].expand(S, k)  # of each particle
     weight = torch.zeros(S, k, dtype=torch.float64)
-    for t in range(1, T):
+    for t, S in sentences_at(mask):
+        R = drop_ended(cache, sentence, S)
+        sentence, joint, depths, tree, weight = sentence[:R], joint[:R], depths[:R], tree[:S], weight[:S]
         state, words = state_of(cache), ids[sentence.to(ids.device), t]
         posterior, prior = log_attachment(model, state, words), log_next_attachment(model, state)
         noise = torch.rand(k + 1, generator=generator, dtype=torch.float64)
@@ -431,17 +431,19 @@ def particle_filter(model: SOMForCausalLM, ids: Tensor, k: int, seed: int) -> It
         tree, weight = resample(tree, weight, noise[k])
 
 
-def beam_search(model: SOMForCausalLM, ids: Tensor, k: int) -> Iterator[Cloud]:
-    """Follows the `k` best trees per sentence of ids (S, T) and yields, word by word, what they are.
+def beam_search(model: SOMForCausalLM, ids: Tensor, mask: Tensor, k: int) -> Iterator[Cloud]:
+    """Follows the `k` best trees per sentence of ids (S, T), longest first, and yields, word by word, what they are.
 
     Trees of the same words compete, so none is ahead of another by the words that it has read. A tree's merit is the
     product of the two opinions of it: that of the joint model, p(w, e), and that of p on its decisions.
     """
-    (S, T), cache = ids.shape, SOMCache()
+    S, cache = len(ids), SOMCache()
     model.model(ids[:, :1], past_key_values=cache)
     sentence, depths = torch.arange(S), torch.zeros(S, 1, dtype=torch.long)
     joint = merit = total = torch.zeros(S, dtype=torch.float64)
-    for t in range(1, T):
+    for t, S in sentences_at(mask):
+        R = drop_ended(cache, sentence, S)
+        sentence, joint, merit, depths, total = sentence[:R], joint[:R], merit[:R], depths[:R], total[:S]
         state, words = state_of(cache), ids[sentence.to(ids.device), t]
         posterior, prior = log_attachment(model, state, words), log_next_attachment(model, state)
         source, attach = prior.isfinite().nonzero(as_tuple=True)  # every tree with every attachment
@@ -453,6 +455,19 @@ def beam_search(model: SOMForCausalLM, ids: Tensor, k: int) -> Iterator[Cloud]:
         before, total = total, logsumexp_of_each(sentence, joint, S)
         advance(model, cache, words, source, attach)
         yield Cloud(total - before, sentence, depths, joint, merit)
+
+
+def sentences_at(mask: Tensor) -> list[tuple[int, int]]:
+    """Each place after the first, and how many sentences reach it; these come first."""
+    return list(enumerate(mask.sum(dim=0).tolist()))[1:]
+
+
+def drop_ended(cache: SOMCache, sentence: Tensor, going: int) -> int:
+    """Leaves only the trees of the first `going` sentences, which come first, in the cache; returns their number."""
+    trees = int((sentence < going).sum())
+    if trees < len(sentence):
+        cache.batch_select_indices(torch.arange(trees, device=state_of(cache).depth.device))
+    return trees
 
 
 def best_of_each(group: Tensor, merit: Tensor, k: int) -> Tensor:
@@ -510,7 +525,7 @@ def resample(tree: Tensor, weight: Tensor, noise: Tensor) -> tuple[Tensor, Tenso
     return torch.where(poor, again, tree), torch.where(poor, 0, weight - weight.logsumexp(dim=1, keepdim=True))
 
 
-def follower(method: str, k: int | None, seed: int) -> Callable[[SOMForCausalLM, Tensor], Iterator[Cloud]]:
+def follower(method: str, k: int | None, seed: int) -> Callable[[SOMForCausalLM, Tensor, Tensor], Iterator[Cloud]]:
     """What follows `k` trees, or as many as the method does unless told, of the sentences of a model."""
     followers: dict[str, Callable[..., Iterator[Cloud]]] = {
         "particles": partial(particle_filter, seed=seed),
@@ -519,13 +534,16 @@ def follower(method: str, k: int | None, seed: int) -> Callable[[SOMForCausalLM,
     return partial(followers[method], k=k or TREES[method])
 
 
-def many_trees(model: SOMForCausalLM, batch: Padded, follow: Callable[..., Iterator[Cloud]]) -> list[Scored]:
+def many_trees(
+    model: SOMForCausalLM, batch: Padded, follow: Callable[[SOMForCausalLM, Tensor, Tensor], Iterator[Cloud]]
+) -> list[Scored]:
     """The probability summed over the trees that are followed, and the best of them."""
-    clouds = list(follow(model, batch.ids))
-    if not clouds:  # BOS alone
-        return [Scored([], [0]) for _ in batch.places]
-    log_probs = torch.stack([cloud.log_probs for cloud in clouds], dim=1).tolist()
-    return [Scored(log_probs[i], best_trees(clouds[-1], i, 1)[0][0]) for i in range(len(batch.places))]
+    clouds = list(follow(model, batch.ids, batch.mask))
+    results = []
+    for i, n in enumerate(batch.mask.sum(dim=1).tolist()):
+        log_probs = [cloud.log_probs[i].item() for cloud in clouds[: n - 1]]
+        results.append(Scored(log_probs, best_trees(clouds[n - 2], i, 1)[0][0] if n > 1 else [0]))  # or BOS alone
+    return results
 
 
 def best_trees(cloud: Cloud, sentence: int, count: int) -> list[tuple[list[int], float]]:

@@ -211,7 +211,8 @@ def entropy(log_probs: Tensor) -> float:
 def best_parses(model: SOMForCausalLM, sentence: Sentence, follow: Callable, count: int) -> list[list[PartialParse]]:
     """For each word, the best of the trees that are followed so far."""
     with evaluating(model), torch.inference_mode():
-        clouds = list(follow(model, torch.tensor([sentence.ids], device=model.device)))
+        ids = torch.tensor([sentence.ids], device=model.device)
+        clouds = list(follow(model, ids, torch.ones_like(ids)))
     return [
         [partial_parse(sentence, depths, share) for depths, share in best_trees(clouds[stop - 2], 0, count)]
         for _, stop in word_places(sentence)

@@ -262,7 +262,7 @@ def test_a_wide_beam_is_the_sum_over_all_trees_and_its_parse_the_best(sharp):
 @torch.no_grad()
 def test_a_narrow_beam_keeps_the_best_trees_that_grow_from_those_it_kept(sharp):
     ids, kept = [0, 9, 3, 4, 8, 1], [[0]]
-    for t, cloud in enumerate(beam_search(sharp, torch.tensor([ids]), k=3), start=2):
+    for t, cloud in enumerate(beam_search(sharp, torch.tensor([ids]), torch.ones(1, len(ids)).long(), k=3), start=2):
         grown = [[*tree, d] for tree in kept for d in range(1, min(tree[-1] + 1, 4) + 1)]
         best = log_merit(sharp, ids[:t], grown).topk(min(3, len(grown)))
         kept = [grown[place] for place in best.indices]
@@ -280,7 +280,7 @@ def test_a_narrow_beam_is_a_lower_bound(sharp):
 @pytest.mark.parametrize("follow", [partial(particle_filter, k=50, seed=0), partial(beam_search, k=5)])
 def test_each_tree_in_the_cloud_has_its_joint_probability(follow):
     model, ids = make_model(), [0, 5, 6, 7, 1]
-    for t, cloud in enumerate(follow(model, torch.tensor([ids])), start=2):
+    for t, cloud in enumerate(follow(model, torch.tensor([ids]), torch.ones(1, len(ids)).long()), start=2):
         assert len(set(map(tuple, cloud.depths.tolist()))) == len(cloud.depths)
         torch.testing.assert_close(cloud.joint, log_joint(model, ids[:t], cloud.depths.tolist()))
 
