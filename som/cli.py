@@ -237,7 +237,7 @@ def add_train(commands: Any) -> None:
     model("--oracle", help="dynamic (default), dynamic_paper, static or left_branching")
     model("--left-branching", dest="oracle", action="store_const", const="left_branching", help="trivial trees")
     model("--no-prediction-network", dest="prediction_network", action="store_false")
-    model("--next-attachment", help="what words are predicted from: sampled (default), oracle or marginal")
+    model("--next-attachment", help="what words are predicted from: oracle (default), sampled or marginal")
     model("--lm-loss", dest="lm_loss_weight", type=float, metavar="W", help="weight, 0 for a parser alone")
     model("--structure-loss", dest="structure_loss_weight", type=float, metavar="W", help="weight")
     steps = partial(parser.add_argument_group("optimisation").add_argument, default=argparse.SUPPRESS)

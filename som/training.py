@@ -79,7 +79,7 @@ class TrainSettings:
     output_dropout: float = 0.3
     oracle: str = "dynamic"
     prediction_network: bool = True
-    next_attachment: str = "sampled"
+    next_attachment: str = "oracle"  # the paper's is "sampled", and perplexity then higher (docs/results.md)
     lm_loss_weight: float = 1.0
     structure_loss_weight: float = 1.0
     epochs: int = 8
@@ -136,6 +136,8 @@ def make_settings(
         if value not in choices:
             raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
     base: dict[str, Any] = {**PRESETS[preset], "num_slots": NUM_SLOTS[tree]}
+    if not settings.get("prediction_network", True):
+        base["next_attachment"] = "sampled"  # there is none to be told
     if dsom:
         base["syntactic_size"] = 50 if preset == "small" else 100
     for name in settings:
