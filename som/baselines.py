@@ -54,7 +54,9 @@ class LSTMConfig(PreTrainedConfig):
 
 
 class LSTMForCausalLM(PreTrainedModel):
-    """An LSTM with tied embeddings in two layers, D → wide → D."""
+    """An LSTM with tied embeddings in two layers, D → wide → D.
+
+    Words and last states are normalised, as in a SOM: without, Adam stays long at the frequencies of the words."""
 
     config_class = LSTMConfig
     _tied_weights_keys = {"lm_head.weight": "embed_tokens.weight"}
@@ -63,6 +65,7 @@ class LSTMForCausalLM(PreTrainedModel):
         super().__init__(config)
         D, wide = config.hidden_size, config.wide_size
         self.embed_tokens = nn.Embedding(config.vocab_size, D)
+        self.norm, self.output_norm = nn.LayerNorm(D), nn.LayerNorm(D)
         self.wide, self.narrow = nn.LSTM(D, wide, batch_first=True), nn.LSTM(wide, D, batch_first=True)
         self.lm_head = nn.Linear(D, config.vocab_size)
         self.post_init()
@@ -80,10 +83,10 @@ class LSTMForCausalLM(PreTrainedModel):
 
     def forward(self, input_ids: Tensor, labels: Tensor | None = None, **kwargs: Any) -> CausalLMOutput:
         config, training = self.config, self.training
-        x = F.dropout(self.embed_tokens(input_ids), config.embedding_dropout, training)  # (B, T, D)
+        x = F.dropout(self.norm(self.embed_tokens(input_ids)), config.embedding_dropout, training)  # (B, T, D)
         x, _ = self.wide(x)
         x, _ = self.narrow(F.dropout(x, config.dropout, training))
-        logits = self.lm_head(F.dropout(x, config.output_dropout, training))  # (B, T, V)
+        logits = self.lm_head(F.dropout(self.output_norm(x), config.output_dropout, training))  # (B, T, V)
         loss = None if labels is None else self.loss_function(logits, labels, vocab_size=config.vocab_size, **kwargs)
         return CausalLMOutput(loss=loss, logits=logits)
 
