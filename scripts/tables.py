@@ -118,15 +118,22 @@ TABLES: dict[str, Callable[[Rows], str]] = {
 
 
 def curves(rows: Rows) -> Figure:
-    """Validation by epoch, a line a trained model, the mean of its seeds; perplexities only of the same vocabulary."""
+    """Validation by epoch, a line a trained model, the mean of its seeds; only what can be compared.
+
+    Perplexities are of the same vocabulary, and left-branching labels, which are almost always right, are left out."""
     panels = {"eval_ppl": "validation perplexity¹", "eval_p_acc": "validation, p acc²"}
     figure, axes = panels_of(len(panels))
     for name, results in rows.items():
         settings = results[0]["settings"]
-        words = settings.get("lm_loss_weight") != 0 and settings.get("tokenizer", "word") == "word"
+        shown = {
+            "eval_ppl": settings.get("lm_loss_weight") != 0 and settings.get("tokenizer", "word") == "word",
+            "eval_p_acc": settings.get("oracle") != "left_branching",
+        }
         for one, key in zip(axes, panels, strict=True):
-            points = mean_curve(results, key) if words or key != "eval_ppl" else ([], [])
-            one.plot(*points, "o-", markersize=3, label=name)
+            one.plot(*(mean_curve(results, key) if shown[key] else ([], [])), "o-", markersize=3, label=name)
+    axes[0].set_yscale("log")
+    axes[0].yaxis.set_major_formatter("{x:.0f}")
+    axes[0].yaxis.set_minor_formatter("{x:.0f}")
     for one, title in zip(axes, panels.values(), strict=True):
         one.set(title=title, xlabel="epoch")
     legend(axes[-1])
