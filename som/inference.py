@@ -399,6 +399,9 @@ class Cloud(NamedTuple):
     merit: Tensor  # (R,) by which the best tree is chosen
 
 
+Follow = Callable[[SOMForCausalLM, Tensor, Tensor], Iterator[Cloud]]  # trees of the sentences of ids (S, T) and mask
+
+
 def particle_filter(model: SOMForCausalLM, ids: Tensor, mask: Tensor, k: int, seed: int) -> Iterator[Cloud]:
     """Follows `k` trees per sentence of ids (S, T), longest first, and yields, word by word, where they are.
 
@@ -525,7 +528,7 @@ def resample(tree: Tensor, weight: Tensor, noise: Tensor) -> tuple[Tensor, Tenso
     return torch.where(poor, again, tree), torch.where(poor, 0, weight - weight.logsumexp(dim=1, keepdim=True))
 
 
-def follower(method: str, k: int | None, seed: int) -> Callable[[SOMForCausalLM, Tensor, Tensor], Iterator[Cloud]]:
+def follower(method: str, k: int | None, seed: int) -> Follow:
     """What follows `k` trees, or as many as the method does unless told, of the sentences of a model."""
     followers: dict[str, Callable[..., Iterator[Cloud]]] = {
         "particles": partial(particle_filter, seed=seed),
@@ -534,9 +537,7 @@ def follower(method: str, k: int | None, seed: int) -> Callable[[SOMForCausalLM,
     return partial(followers[method], k=k or TREES[method])
 
 
-def many_trees(
-    model: SOMForCausalLM, batch: Padded, follow: Callable[[SOMForCausalLM, Tensor, Tensor], Iterator[Cloud]]
-) -> list[Scored]:
+def many_trees(model: SOMForCausalLM, batch: Padded, follow: Follow) -> list[Scored]:
     """The probability summed over the trees that are followed, and the best of them."""
     clouds = list(follow(model, batch.ids, batch.mask))
     results = []

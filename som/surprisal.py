@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from io import StringIO
 from math import log
@@ -23,6 +23,7 @@ from transformers import PreTrainedTokenizerBase
 from modeling_som import SOMCache, SOMForCausalLM
 from som.inference import (
     TREES,
+    Follow,
     Reading,
     Sentence,
     best_trees,
@@ -208,7 +209,7 @@ def entropy(log_probs: Tensor) -> float:
 # ---------------------------------------------------------------------------------------------- partial parses
 
 
-def best_parses(model: SOMForCausalLM, sentence: Sentence, follow: Callable, count: int) -> list[list[PartialParse]]:
+def best_parses(model: SOMForCausalLM, sentence: Sentence, follow: Follow, count: int) -> list[list[PartialParse]]:
     """For each word, the best of the trees that are followed so far."""
     with evaluating(model), torch.inference_mode():
         ids = torch.tensor([sentence.ids], device=model.device)
