@@ -29,6 +29,7 @@ SOMS = {
 }
 NEURAL = {"LSTM": "lstm", "GPT-2": "gpt2"}
 RATES = {"LSTM": (1e-3, 3e-3, 1e-2), "GPT-2": (3e-4, 1e-3, 3e-3)}
+MOMENTUM = {"beta1": 0.9}  # welcome where there is no tree and no changing path
 ORDERS = (2, 3, 4, 5)
 
 
@@ -39,18 +40,24 @@ def measure_som(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any
 
 
 def neural_run(args: argparse.Namespace, name: str, seed: int, rate: float) -> Path:
-    settings = {"learning_rate": rate, "beta1": 0.9}  # no tree, no changing path: momentum is welcome
+    settings = {"learning_rate": rate, **MOMENTUM}
     return record.trained(args, ewt_data(args), f"{name} {rate:g}", seed, BUILDERS[NEURAL[name]], **settings)
 
 
+def best_rate(args: argparse.Namespace, name: str) -> float:
+    """The learning rate that is best for the first seed."""
+    return min(RATES[name], key=lambda rate: record.validation_ppl(neural_run(args, name, THREE[0], rate)))
+
+
 def best_run(args: argparse.Namespace, name: str, seed: int) -> Path:
-    """The run at the learning rate that is best for the first seed."""
-    rate = min(RATES[name], key=lambda rate: record.validation_ppl(neural_run(args, name, THREE[0], rate)))
-    return neural_run(args, name, seed, rate)
+    return neural_run(args, name, seed, best_rate(args, name))
 
 
 def measure_neural(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
-    run = best_run(args, name, seed)
+    return measured(args, best_run(args, name, seed), name)
+
+
+def measured(args: argparse.Namespace, run: Path, name: str) -> dict[str, Any]:
     model, tokenizer = load_baseline(run)
     about = record.about_run(run, model.num_parameters())
     return {**about, "evaluations": word_evaluations(args, partial(score_neural, model), tokenizer, name)}

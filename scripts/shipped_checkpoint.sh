@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
-# The checkpoint that ships, from the treebank to its card. TREEBANKS is a folder with the CoNLL-U files of UD English.
+# The checkpoint that ships, from the treebank to its card. DATA is a folder with the CoNLL-U files of UD English in ud/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-treebanks=${TREEBANKS:-treebanks}
+data=${DATA:-../shared/data}
 
-som prepare --train "$treebanks"/en_ewt-ud-train.conllu.gz --validation "$treebanks"/en_ewt-ud-dev.conllu.gz \
-    --test "$treebanks"/en_ewt-ud-test.conllu.gz --out data/ewt
-som train data/ewt --out runs/ewt --next-attachment oracle --epochs 15  # the seventh is the best
-python scripts/pack.py runs/ewt som/checkpoint
-bash scripts/shipped_results.sh
+python scripts/open_shipped.py --data "$data" --only SOM --seeds 0
+python scripts/pack.py runs/ewt-word/shipped_som-0 som/checkpoint
+TREEBANKS=$data/ud bash scripts/shipped_results.sh

@@ -91,6 +91,7 @@ def arguments(script: str, lab: Path) -> list[str]:
         "open_domains": ["SOM"],
         "open_parsing": ["SOM", "right-branching trees", "oracle binary trees"],
         "open_syntax": ["SOM", "LSTM"],
+        "open_shipped": ["SOM, beam", "LSTM"],
         "ptb": ["SOM, constituency trees", "random trees, constituency trees", "SOM, dependency trees"],
         "bllip": ["dSOM, xs"],
     }
@@ -108,7 +109,8 @@ def arguments(script: str, lab: Path) -> list[str]:
     return [*where, *common]
 
 
-SCRIPTS = ("open_ablation", "open_language_models", "open_domains", "open_parsing", "open_syntax", "ptb", "bllip")
+OPEN = ("ablation", "language_models", "domains", "parsing", "syntax", "shipped")
+SCRIPTS = (*(f"open_{table}" for table in OPEN), "ptb", "bllip")
 
 
 @pytest.fixture(scope="module")

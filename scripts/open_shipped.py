@@ -1,0 +1,61 @@
+"""The checkpoint that ships, trained on UD English EWT, beside an LSTM of its size.
+
+python scripts/open_shipped.py
+
+The LSTM is trained in the same way, at the learning rate that is best in open_language_models.py.
+`bash scripts/shipped_checkpoint.sh` goes on from the SOM to the package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import open_language_models as language_models
+import record
+from open_ablation import ewt, ewt_data
+
+from som.baselines import lstm
+
+RECIPE = {  # larger, longer and with more dropout than the models of the tables
+    "next_attachment": "oracle",
+    "hidden_size": 200,
+    "batch_size": 64,
+    "epochs": 25,
+    "learning_rate": 2e-3,
+    "embedding_dropout": 0.15,
+    "dropout": 0.3,
+    "output_dropout": 0.5,
+}
+METHODS = {"SOM": "marginal", "SOM, beam": "beam"}
+
+
+def measure_som(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
+    run = record.trained(args, ewt_data(args), "shipped SOM", seed, **RECIPE)
+    return record.measured(run, record.held_out(ewt(args)), METHODS[name])
+
+
+def measure_lstm(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
+    settings = {**RECIPE, **language_models.MOMENTUM, "learning_rate": language_models.best_rate(args, name)}
+    run = record.trained(args, ewt_data(args), "shipped LSTM", seed, lstm, **settings)
+    return language_models.measured(args, run, name)
+
+
+ROWS = {**dict.fromkeys(METHODS, measure_som), "LSTM": measure_lstm}
+
+
+def main(args: argparse.Namespace) -> None:
+    for name in record.wanted(args, ROWS):
+        for seed in args.seeds or (0,):
+            record.record(args, name, seed, RECIPE, partial(ROWS[name], args, name, seed))
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    return record.run(main, record.flags(__doc__, open_data=True), argv)
+
+
+if __name__ == "__main__":
+    sys.exit(run())
