@@ -24,10 +24,10 @@ RECIPE = {  # larger, longer and with more dropout than the models of the tables
     "next_attachment": "oracle",
     "hidden_size": 200,
     "batch_size": 64,
-    "epochs": 25,
-    "learning_rate": 2e-3,
-    "embedding_dropout": 0.15,
-    "dropout": 0.3,
+    "epochs": 18,
+    "learning_rate": 3e-3,
+    "embedding_dropout": 0.2,
+    "dropout": 0.2,
     "output_dropout": 0.5,
 }
 METHODS = {"SOM": "marginal", "SOM, beam": "beam"}
