@@ -29,7 +29,7 @@ SOMS = {
 }
 NEURAL = {"LSTM": "lstm", "GPT-2": "gpt2"}
 RATES = {"LSTM": (1e-3, 3e-3, 1e-2), "GPT-2": (3e-4, 1e-3, 3e-3)}
-MOMENTUM = {"beta1": 0.9}  # welcome where there is no tree and no changing path
+OWN = {"beta1": 0.9, "dropout": 0.2}  # no changing path: momentum is welcome; dropout is only between layers
 ORDERS = (2, 3, 4, 5)
 
 
@@ -40,7 +40,7 @@ def measure_som(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any
 
 
 def neural_run(args: argparse.Namespace, name: str, seed: int, rate: float) -> Path:
-    settings = {"learning_rate": rate, **MOMENTUM}
+    settings = {**OWN, "learning_rate": rate}
     return record.trained(args, ewt_data(args), f"{name} {rate:g}", seed, BUILDERS[NEURAL[name]], **settings)
 
 

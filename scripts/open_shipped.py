@@ -39,7 +39,7 @@ def measure_som(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any
 
 
 def measure_lstm(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
-    settings = {**RECIPE, **language_models.MOMENTUM, "learning_rate": language_models.best_rate(args, name)}
+    settings = {**language_models.OWN, **RECIPE, "learning_rate": language_models.best_rate(args, name)}
     run = record.trained(args, ewt_data(args), "shipped LSTM", seed, lstm, **settings)
     return language_models.measured(args, run, name)
 
