@@ -2,9 +2,9 @@
 
 python scripts/open_shipped.py
 
-The LSTM has its own settings: batches as in open_language_models.py, the learning rate that is best there, more
-dropout at both ends, and the better of two numbers of epochs by the perplexity on the validation split.
-`bash scripts/shipped_checkpoint.sh` goes on from the SOM to the package.
+The LSTM has its own settings: the learning rate that is best in open_language_models.py, more dropout of words and
+outputs than there, and the better of two numbers of epochs by the perplexity on the validation split.
+`bash scripts/shipped_checkpoint.sh` makes the package's checkpoint of the SOM.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RECIPE = {  # larger than the models of the tables and trained longer
     "dropout": 0.15,
     "output_dropout": 0.4,
 }
-LSTM_RECIPE = {**RECIPE, **language_models.OWN, "batch_size": 64, "embedding_dropout": 0.2, "output_dropout": 0.5}
+LSTM_RECIPE = {**language_models.OWN, "batch_size": 64, "embedding_dropout": 0.2, "output_dropout": 0.5}
 LSTM_EPOCHS = (6, 14)
 METHODS = {"SOM": "marginal", "SOM, beam": "beam"}
 
@@ -43,13 +43,14 @@ def measure_som(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any
 
 
 def measure_lstm(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
-    run = min((lstm_run(args, epochs, seed) for epochs in LSTM_EPOCHS), key=record.validation_ppl)
+    rate = language_models.best_rate(args, name)
+    tried = {args.given.get("epochs", epochs) for epochs in LSTM_EPOCHS}
+    run = min((lstm_run(args, rate, epochs, seed) for epochs in sorted(tried)), key=record.validation_ppl)
     return language_models.measured(args, run, name)
 
 
-def lstm_run(args: argparse.Namespace, epochs: int, seed: int) -> Path:
-    rate = language_models.best_rate(args, "LSTM")
-    settings = {**LSTM_RECIPE, "learning_rate": rate, "epochs": epochs}
+def lstm_run(args: argparse.Namespace, rate: float, epochs: int, seed: int) -> Path:
+    settings = {**RECIPE, **LSTM_RECIPE, "learning_rate": rate, "epochs": epochs}
     return record.trained(args, ewt_data(args), f"shipped LSTM {epochs}", seed, lstm, **settings)
 
 

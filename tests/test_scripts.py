@@ -1,5 +1,6 @@
 """The scripts behind the results, on a toy version of their data: what they record, skip, go on with and refuse."""
 
+import argparse
 import gzip
 import importlib
 import json
@@ -156,6 +157,17 @@ def test_rows_measure_what_they_are_named_after(done):
     others = [json.loads(file.read_text()) for file in (done / "runs/tiny/ewt-word").glob("lstm_*/training.json")]
     assert len(others) == 2  # learning rates
     assert lstm["best"]["ppl"] == min(other["validation"]["ppl"] for other in others)
+    assert (done / "runs/tiny/ewt-word/shipped_som-0").is_dir()  # what scripts/shipped_checkpoint.sh packs
+
+
+def test_the_lstm_beside_the_shipped_one_has_its_better_number_of_epochs(scripts, done, monkeypatch):
+    shipped = scripts("open_shipped")
+    runs = {6: Path("6"), 14: Path("14")}
+    monkeypatch.setattr(shipped.language_models, "best_rate", lambda args, name: 1e-3)
+    monkeypatch.setattr(shipped, "lstm_run", lambda args, rate, epochs, seed: runs[epochs])
+    monkeypatch.setattr(scripts("record"), "validation_ppl", lambda run: {"6": 90.0, "14": 80.0}[run.name])
+    monkeypatch.setattr(shipped.language_models, "measured", lambda args, run, name: run)
+    assert shipped.measure_lstm(argparse.Namespace(given={}), "LSTM", 0) == runs[14]
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
