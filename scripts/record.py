@@ -38,7 +38,7 @@ DATA = ROOT.parent / "shared" / "data"
 Files = tuple[Path, ...]
 TINY = {"hidden_size": 16, "epochs": 1, "sentences": 100}
 PAPER = {"next_attachment": "sampled"}  # what a row does not change is as there
-# The budget of every model in the open tables, small enough to train them all on two cores in some hours.
+# What a model of the open tables has unless its row says otherwise; all of them train on two cores in some hours.
 OPEN = {**PAPER, "hidden_size": 128, "batch_size": 64, "epochs": 6, "learning_rate": 4e-3, "dropout": 0.1}
 
 

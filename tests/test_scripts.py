@@ -160,7 +160,7 @@ def test_rows_measure_what_they_are_named_after(done):
     assert (done / "runs/tiny/ewt-word/shipped_som-0").is_dir()  # what scripts/shipped_checkpoint.sh packs
 
 
-def test_the_lstm_beside_the_shipped_one_has_its_better_number_of_epochs(scripts, done, monkeypatch):
+def test_the_lstm_beside_the_shipped_one_has_its_better_number_of_epochs(scripts, monkeypatch):
     shipped = scripts("open_shipped")
     runs = {6: Path("6"), 14: Path("14")}
     monkeypatch.setattr(shipped.language_models, "best_rate", lambda args, name: 1e-3)
