@@ -70,8 +70,10 @@ class SOMTokenizer(PreTrainedTokenizerFast):
 
     def word_id(self, word: str) -> int:
         """The id of a word, or that of its UNK class, or plain UNK for a class that training has not seen."""
-        if word in self.known:
-            return self.known[word]
+        return self.known[word] if word in self.known else self.unknown_id(word)
+
+    def unknown_id(self, word: str) -> int:
+        """What a word's id would be if it were not known."""
         return self.known.get(unk_class(word, self.known), self.unk_token_id)
 
     def tokenize(self, text, pair=None, add_special_tokens=False, **kwargs):

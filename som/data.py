@@ -357,18 +357,17 @@ def typical_tree(folder: str | Path) -> Tree:
 class SOMCollator:
     """Pads rows on the tokenizer's side to one length.
 
-    `first_sibling` counts the row's own tokens, as if it stood alone: padding on the left does not shift it.
+    `first_sibling` counts the row's own tokens, as if it stood alone: padding on the left does not shift it. A row's
+    labels are what it reads, unless it has others.
     """
 
     tokenizer: PreTrainedTokenizerFast
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
-        input_ids = self.pad([row["input_ids"] for row in rows], self.tokenizer.pad_token_id)  # (B, T)
-        attention_mask = self.pad([[1] * len(row["input_ids"]) for row in rows], 0)  # (B, T)
-        batch = {
-            "input_ids": input_ids,
-            "attention_mask": attention_mask,
-            "labels": input_ids.masked_fill(attention_mask == 0, IGNORED),
+        batch = {  # (B, T) each
+            "input_ids": self.pad([row["input_ids"] for row in rows], self.tokenizer.pad_token_id),
+            "attention_mask": self.pad([[1] * len(row["input_ids"]) for row in rows], 0),
+            "labels": self.pad([row.get("labels", row["input_ids"]) for row in rows], IGNORED),
         }
         if "first_sibling" in rows[0]:
             batch["first_sibling"] = self.pad([row["first_sibling"] for row in rows], IGNORED)

@@ -28,6 +28,7 @@ from traceback import extract_tb
 from typing import Any, NamedTuple
 
 import datasets
+import numpy as np
 import torch
 import torch.nn.functional as F
 from accelerate import PartialState
@@ -51,6 +52,7 @@ from configuration_som import SOMConfig
 from modeling_som import SOMForCausalLM
 from som.data import IGNORED, SUMMARY, SOMCollator, fingerprint
 from som.metrics import Accuracy, Perplexity
+from tokenization_som import SOMTokenizer
 
 RUN = "training.json"  # also the sign that a folder is a run
 LOG = "log.jsonl"
@@ -74,6 +76,7 @@ class TrainSettings:
     hidden_size: int = 200
     syntactic_size: int = 0
     num_slots: int = 15
+    word_dropout: float = 0.0  # each rare word is now and then read as unknown, see `WordDropout`
     embedding_dropout: float = 0.1
     dropout: float = 0.2
     output_dropout: float = 0.3
@@ -155,6 +158,8 @@ def check_settings(settings: TrainSettings) -> None:
     for name in ("epochs", "batch_size", "gradient_accumulation"):
         if getattr(settings, name) < 1:
             raise ValueError(f"{name} must be at least 1, got {getattr(settings, name)}")
+    if settings.word_dropout < 0:
+        raise ValueError(f"word_dropout must be at least 0, got {settings.word_dropout}")
     if settings.learning_rate <= 0:
         raise ValueError(f"learning_rate must be above 0, got {settings.learning_rate}")
     if settings.schedule not in SCHEDULES:
@@ -284,6 +289,30 @@ def lengths(dataset: datasets.Dataset) -> Tensor:
     return torch.tensor(dataset.data.column("length").to_numpy())
 
 
+class WordDropout:
+    """Reads a word as its UNK class, with the chance rate / (rate + its count in training).
+
+    Kiperwasser & Goldberg (2016) do so for parsers: rare words are not learnt by heart, and unknown ones are met more
+    often than they come. What is to be predicted stays the word itself.
+    """
+
+    def __init__(self, rate: float, tokenizer: PreTrainedTokenizerFast, dataset: datasets.Dataset):
+        if not isinstance(tokenizer, SOMTokenizer):
+            raise ValueError("word_dropout needs UNK classes, which only a word vocabulary has; expected 0")
+        reserved = (*tokenizer.all_special_tokens, "UNK-")
+        words = {word: index for word, index in tokenizer.known.items() if not word.startswith(reserved)}
+        self.unknown = np.arange(len(tokenizer))  # (V,): what a token is read as
+        self.unknown[list(words.values())] = [tokenizer.unknown_id(word) for word in words]
+        ids = np.concatenate([chunk.flatten().to_numpy() for chunk in dataset.data.column("input_ids").chunks])
+        self.chance = rate / (rate + np.bincount(ids, minlength=len(tokenizer)))  # (V,)
+
+    def __call__(self, row: Mapping[str, list[int]], key: Sequence[int]) -> dict[str, list[int]]:
+        """A row as it is read; what is drawn depends on the key alone."""
+        ids = np.array(row["input_ids"])
+        dropped = np.random.default_rng(key).random(len(ids)) < self.chance[ids]
+        return {**row, "labels": row["input_ids"], "input_ids": np.where(dropped, self.unknown[ids], ids).tolist()}
+
+
 class LengthGrouped(torch.utils.data.Dataset):
     """Sentences in an order where each batch has similar lengths; a function of the seed and the epoch alone.
 
@@ -291,14 +320,15 @@ class LengthGrouped(torch.utils.data.Dataset):
     in the middle of an epoch does not have again.
     """
 
-    def __init__(self, dataset: datasets.Dataset, batch_size: int, seed: int):
+    def __init__(self, dataset: datasets.Dataset, batch_size: int, seed: int, word_dropout: WordDropout | None = None):
         self.lengths = lengths(dataset)
         self.dataset = dataset.select_columns(COLUMNS)
-        self.batch_size, self.seed = batch_size, seed
+        self.batch_size, self.seed, self.word_dropout = batch_size, seed, word_dropout
         self.set_epoch(0)
 
     def set_epoch(self, epoch: int) -> None:
         """Called by the data loader before each epoch."""
+        self.epoch = epoch
         generator = torch.Generator().manual_seed((self.seed << 20) + epoch)
         shuffled = torch.randperm(len(self.lengths), generator=generator)
         pools = shuffled.split(50 * self.batch_size)
@@ -312,10 +342,14 @@ class LengthGrouped(torch.utils.data.Dataset):
         return len(self.order)
 
     def __getitem__(self, index: int) -> dict[str, list[int]]:
-        return self.dataset[self.order[index]]
+        return self.__getitems__([index])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, list[int]]]:
-        return self.dataset.__getitems__([self.order[index] for index in indices])
+        places = [self.order[index] for index in indices]
+        rows = self.dataset.__getitems__(places)
+        if self.word_dropout is None:
+            return rows
+        return [self.word_dropout(row, (self.seed, self.epoch, at)) for row, at in zip(rows, places, strict=True)]
 
 
 # Validation
@@ -479,13 +513,15 @@ def make_trainer(
     """A new model and what trains it."""
     set_seed(settings.seed)
     tokenizer = data.tokenizer
+    rate = settings.word_dropout
+    word_dropout = WordDropout(rate, tokenizer, data.train) if rate else None
     # padded on the right, so that the Trainer's count of labels, labels[..., 1:], leaves out every row's BOS
     right = deepcopy(tokenizer)
     right.padding_side = "right"
     trainer = Trainer(
         model=build(settings, tokenizer),
         args=args,
-        train_dataset=LengthGrouped(data.train, settings.batch_size, settings.seed),
+        train_dataset=LengthGrouped(data.train, settings.batch_size, settings.seed, word_dropout),
         eval_dataset=data.validation,
         data_collator=SOMCollator(right),
         processing_class=tokenizer,
@@ -538,7 +574,7 @@ def resumed(record: dict[str, Any], run: Path, data: TrainingData, given: dict[s
     settings = record["settings"] | {name: changed[name] for name in changed if changed[name] != implied[name]}
     settings |= {name: value for name, value in given.items() if name in settings}
     given = {**record["given"], **given}
-    before = {**record["settings"], "epochs": settings["epochs"], "processes": record["processes"]}
+    before = {**implied, **record["settings"], "epochs": settings["epochs"], "processes": record["processes"]}
     for name, value in {**settings, "processes": PartialState().num_processes}.items():
         if value != before[name]:
             raise ValueError(f"{run}: was begun with {name} {before[name]}, cannot be resumed with {value}")

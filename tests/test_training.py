@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from contextlib import redirect_stderr
 from pathlib import Path
 
@@ -22,7 +23,8 @@ from modeling_som import SOMForCausalLM
 from som import training
 from som.cli import main
 from som.data import SOMCollator, prepare
-from som.training import LengthGrouped, TrainSettings, make_settings, sentence_counts, train
+from som.training import LengthGrouped, TrainSettings, WordDropout, make_settings, sentence_counts, train
+from som.vocabularies import bpe_tokenizer
 
 WORDS = ("the", "a", "cat", "dog", "bird", "sees", "hears", "likes", "old", "small", "in", "on", "garden", "house")
 TINY = {"hidden_size": 8, "num_slots": 4, "batch_size": 4, "epochs": 2}
@@ -146,6 +148,51 @@ def test_the_order_is_a_function_of_seed_and_epoch_and_groups_similar_lengths(da
     assert len({tuple(order) for order in orders.values()}) == 3
 
 
+# Words read as unknown
+
+
+def test_word_dropout_reads_words_as_their_unk_class_by_how_rare_they_are(data):
+    rows, tokenizer = load_from_disk(data)["train"], AutoTokenizer.from_pretrained(data)
+    counts = Counter(index for row in rows for index in row["input_ids"])
+    grouped = LengthGrouped(rows, 5, seed=0, word_dropout=WordDropout(2.0, tokenizer, rows))
+    met, dropped = Counter(), Counter()
+    for epoch in range(200):
+        grouped.set_epoch(epoch)
+        for at, row in zip(grouped.order, grouped.__getitems__(range(len(rows))), strict=True):
+            assert row["labels"] == rows[at]["input_ids"] and row["first_sibling"] == rows[at]["first_sibling"]
+            for read, word in zip(row["input_ids"], row["labels"], strict=True):
+                met[word] += 1
+                if read != word:
+                    dropped[word] += 1
+                    assert read == tokenizer.unknown_id(tokenizer.convert_ids_to_tokens(word))
+    assert not {tokenizer.bos_token_id, tokenizer.eos_token_id} & set(dropped)
+    assert not [token for token in tokenizer.convert_ids_to_tokens(list(dropped)) if token.startswith("UNK-")]
+    for word in dropped:
+        assert dropped[word] / met[word] == pytest.approx(2 / (2 + counts[word]), abs=0.1)
+
+
+def test_what_word_dropout_draws_is_a_function_of_seed_and_epoch(data):
+    rows, tokenizer = load_from_disk(data)["train"], AutoTokenizer.from_pretrained(data)
+
+    def read(seed, epoch):
+        grouped = LengthGrouped(rows, 5, seed, WordDropout(50.0, tokenizer, rows))
+        grouped.set_epoch(epoch)
+        place = grouped.order.index(0)
+        assert grouped[place] == grouped.__getitems__([0, place])[1]
+        return tuple(grouped[place]["input_ids"])
+
+    assert read(0, 1) == read(0, 1)
+    assert len({read(seed, epoch) for seed in range(3) for epoch in range(3)}) > 3
+
+
+def test_word_dropout_needs_unk_classes(data, tmp_path):
+    shutil.copytree(data, tmp_path / "bytes")
+    bpe_tokenizer(300, [WORDS]).save_pretrained(tmp_path / "bytes")
+    with pytest.raises(ValueError, match="word_dropout needs UNK classes"):
+        train(tmp_path / "bytes", tmp_path / "run", **TINY, word_dropout=1.0)
+    assert not (tmp_path / "run").exists()
+
+
 # Kills
 
 
@@ -245,8 +292,9 @@ def uninterrupted(data, tmp_path_factory) -> Path:
     return run
 
 
-# 6 steps an epoch; dropout and decisions are drawn
-SAMPLED = {**TINY, "epochs": 3, "dropout": 0.3, "output_dropout": 0.3, "save_steps": 4, "schedule": "plateau"}
+# 6 steps an epoch; dropout, words read as unknown and decisions are drawn
+DRAWN = {"dropout": 0.3, "output_dropout": 0.3, "word_dropout": 5.0}
+SAMPLED = {**TINY, **DRAWN, "epochs": 3, "save_steps": 4, "schedule": "plateau"}
 
 
 @pytest.mark.parametrize(
@@ -291,6 +339,16 @@ def test_a_run_keeps_its_settings_when_defaults_change(data, tmp_path, monkeypat
     assert json.loads((tmp_path / "training.json").read_text())["settings"] == {**before, "epochs": 2}
     with pytest.raises(ValueError, match="was begun with learning_rate 0.001, cannot be resumed with 0.5"):
         train(data, tmp_path, resume=True, learning_rate=0.5)
+
+
+def test_a_run_from_before_there_was_a_setting_can_be_resumed_without_it(data, tmp_path):
+    train(data, tmp_path, **{**TINY, "epochs": 1})
+    record = json.loads((tmp_path / "training.json").read_text())
+    del record["settings"]["word_dropout"]
+    (tmp_path / "training.json").write_text(json.dumps(record))
+    train(data, tmp_path, resume=True, epochs=2, word_dropout=0.0)
+    with pytest.raises(ValueError, match="was begun with word_dropout 0.0, cannot be resumed with 1.0"):
+        train(data, tmp_path, resume=True, word_dropout=1.0)
 
 
 def test_a_finished_run_can_be_given_more_epochs(data, tmp_path):
@@ -396,6 +454,7 @@ def error_of(capsys, *argv) -> str:
         (["--preset", "large"], "preset must be one of small, ptb, bllip-xs, bllip-sm, bllip-md, got 'large'"),
         (["--tree", "dag"], "tree must be one of dependency, constituency"),
         (["--dropout", "1.5"], "dropout must be in [0, 1), got 1.5"),
+        (["--word-dropout", "-1"], "word_dropout must be at least 0, got -1.0"),
         (["--oracle", "delphi"], "oracle must be one of dynamic"),
         (["--schedule", "linear"], "schedule must be one of cosine, plateau"),
         (["--learning-rate", "0"], "learning_rate must be above 0"),
