@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# The checkpoint that ships, from the treebank to its card; arguments go to open_shipped.py, as --data DIR.
-# shipped_results.sh looks for the CoNLL-U files of UD English in TREEBANKS, a folder or a link to it (treebanks).
+# The checkpoint that ships, from the treebank to its card; DATA is a folder with ud/, syntaxgym/ and blimp/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-python scripts/open_shipped.py --only SOM --seeds 0 --results runs/shipped "$@"
+python scripts/open_shipped.py --only SOM --seeds 0 --results runs/shipped --data "${DATA:-../shared/data}"
 python scripts/pack.py runs/ewt-word/shipped_som-0 som/checkpoint
 bash scripts/shipped_results.sh

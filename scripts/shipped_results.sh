@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
-# The numbers on the card of the checkpoint that ships, and the card.
+# The numbers on the card of the checkpoint that ships, and the card; DATA is a folder with ud/, syntaxgym/ and blimp/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-treebanks=${TREEBANKS:-treebanks}
+data=${DATA:-../shared/data}
 
-mkdir -p results
-som evaluate som/checkpoint --treebank "$treebanks"/en_ewt-ud-test.conllu.gz --gold --json results/shipped-ewt.json
+mkdir -p results/shipped
+measure() { som evaluate som/checkpoint "${@:2}" --json "results/shipped/$1.json"; }
+measure ewt --treebank "$data"/ud/en_ewt-ud-test.conllu.gz --gold
+measure ewt-beam --treebank "$data"/ud/en_ewt-ud-test.conllu.gz --method beam
+measure syntaxgym --syntaxgym "$data"/syntaxgym/suites
+measure blimp --blimp "$data"/blimp/blimp.jsonl.gz
 python -c 'from som.hub import write_card
-write_card("som/checkpoint", ["results/shipped-ewt.json"], "som-ewt",
+results = [f"results/shipped/{name}.json" for name in ("ewt", "ewt-beam", "syntaxgym", "blimp")]
+write_card("som/checkpoint", results, "som-ewt",
            license="cc-by-sa-4.0", language="en", datasets=["UniversalDependencies/UD_English-EWT"])'
 mv som/checkpoint/README.md model_cards/som-ewt.md

@@ -94,7 +94,9 @@ def make_card(
         eval_results=[result for section in sections for result in section.eval_results()] or None,
         results_files=[str(file) for file in results] or None,
     )
-    text: dict[str, Any] = {"repo_id": repo_id, "facts": facts(model), "tables": sections}
+    source = {"trained on": ", ".join(datasets), "licence": license}
+    known = facts(model) | {name: value for name, value in source.items() if value}
+    text: dict[str, Any] = {"repo_id": repo_id, "facts": known, "tables": sections}
     return ModelCard.from_template(data, template_path=str(TEMPLATE), **text)
 
 

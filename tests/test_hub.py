@@ -128,6 +128,7 @@ def test_a_card_holds_the_numbers_of_evaluation_files_and_their_commands(checkpo
         data["treebank_gold"]["measures"]["uf1_nary"], 4
     )
     assert data["command"] in card.text
+    assert "| trained on | universal_dependencies |" in card.text and "| licence | apache-2.0 |" in card.text
     assert f"| p acc | {100 * data['treebank']['measures']['p_acc']:.2f} |" in card.text
     assert disagreements(checkpoint / "README.md") == []
 
