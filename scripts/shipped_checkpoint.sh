@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The checkpoint that ships, from the treebank to its card; DATA is a folder with ud/, syntaxgym/ and blimp/.
+# The checkpoint that ships, from the treebank to its card. DATA is a folder with ud/, syntaxgym/ and blimp/, as seen from
+# the project (../shared/data).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The numbers on the card of the checkpoint that ships, and the card; DATA is a folder with ud/, syntaxgym/ and blimp/.
+# The numbers on the card of the checkpoint that ships, and the card. DATA is a folder with ud/, syntaxgym/ and blimp/,
+# as seen from the project (../shared/data).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 data=${DATA:-../shared/data}

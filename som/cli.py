@@ -231,9 +231,8 @@ def add_train(commands: Any) -> None:
     model("--dsom", action="store_true", help="disentangle syntax from meaning, in sizes of the preset")
     model("--syntactic-size", type=int, metavar="D", help="the syntactic part of the hidden size, 0 for a plain SOM")
     model("--num-slots", "--slots", type=positive, metavar="N")
-    model(
-        "--word-dropout", type=float, metavar="C", help="a word that occurs C times is read as unknown half the time"
-    )
+    note = "read a word that occurs n times as unknown with chance C / (C + n) (default: 0)"
+    model("--word-dropout", type=float, metavar="C", help=note)
     model("--embedding-dropout", type=float, metavar="P")
     model("--dropout", type=float, metavar="P")
     model("--output-dropout", type=float, metavar="P")

@@ -11,6 +11,7 @@ checkpoints hold whole weights.
 from __future__ import annotations
 
 import json
+import math
 import platform
 import shlex
 import shutil
@@ -158,8 +159,8 @@ def check_settings(settings: TrainSettings) -> None:
     for name in ("epochs", "batch_size", "gradient_accumulation"):
         if getattr(settings, name) < 1:
             raise ValueError(f"{name} must be at least 1, got {getattr(settings, name)}")
-    if settings.word_dropout < 0:
-        raise ValueError(f"word_dropout must be at least 0, got {settings.word_dropout}")
+    if not 0 <= settings.word_dropout < math.inf:
+        raise ValueError(f"word_dropout must be a number from 0 on, got {settings.word_dropout}")
     if settings.learning_rate <= 0:
         raise ValueError(f"learning_rate must be above 0, got {settings.learning_rate}")
     if settings.schedule not in SCHEDULES:
@@ -292,15 +293,15 @@ def lengths(dataset: datasets.Dataset) -> Tensor:
 class WordDropout:
     """Reads a word as its UNK class, with the chance rate / (rate + its count in training).
 
-    Kiperwasser & Goldberg (2016) do so for parsers: rare words are not learnt by heart, and unknown ones are met more
-    often than they come. What is to be predicted stays the word itself.
+    Kiperwasser & Goldberg (2016) do so for parsers: rare words are not learnt by heart, and UNK classes are read more
+    often than unknown words alone would have it. What is to be predicted stays the word itself.
     """
 
     def __init__(self, rate: float, tokenizer: PreTrainedTokenizerFast, dataset: datasets.Dataset):
         if not isinstance(tokenizer, SOMTokenizer):
             raise ValueError("word_dropout needs UNK classes, which only a word vocabulary has; expected 0")
-        reserved = (*tokenizer.all_special_tokens, "UNK-")
-        words = {word: index for word, index in tokenizer.known.items() if not word.startswith(reserved)}
+        kept = {*tokenizer.all_special_tokens, *(word for word in tokenizer.known if word.startswith("UNK-"))}
+        words = {word: index for word, index in tokenizer.known.items() if word not in kept}
         self.unknown = np.arange(len(tokenizer))  # (V,): what a token is read as
         self.unknown[list(words.values())] = [tokenizer.unknown_id(word) for word in words]
         ids = np.concatenate([chunk.flatten().to_numpy() for chunk in dataset.data.column("input_ids").chunks])

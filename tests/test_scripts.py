@@ -167,7 +167,7 @@ def test_the_lstm_beside_the_shipped_one_is_the_best_of_its_trainings(scripts, m
     perplexities = dict(zip(shipped.LSTMS, (90.0, 80.0, 85.0), strict=True))
     monkeypatch.setattr(scripts("record"), "validation_ppl", lambda run: perplexities[run.name])
     monkeypatch.setattr(shipped.language_models, "measured", lambda args, run, name: run.name)
-    assert shipped.measure_lstm(argparse.Namespace(given={}), "LSTM", 0) == "shipped LSTM 14"
+    assert shipped.measure_lstm(argparse.Namespace(), "LSTM", 0) == "shipped LSTM 14"
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
