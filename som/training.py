@@ -268,7 +268,7 @@ def load_data(folder: Path) -> TrainingData:
     for name in ("train", "validation"):
         if not len(splits[name]):
             raise ValueError(f"{folder}: expected sentences in the split {name}, there are none")
-        largest = max(chunk.flatten().to_numpy().max() for chunk in splits[name].data.column("input_ids").chunks)
+        largest = token_ids(splits[name]).max()
         if largest >= len(tokenizer):
             raise ValueError(
                 f"{folder}: the tokenizer is not the one the data were made with: "
@@ -284,6 +284,11 @@ def load_data(folder: Path) -> TrainingData:
         tokenizer=tokenizer,
         fingerprint=fingerprint(files=files),
     )
+
+
+def token_ids(dataset: datasets.Dataset) -> np.ndarray:
+    """All tokens of a data set, one after the other."""
+    return np.concatenate([chunk.flatten().to_numpy() for chunk in dataset.data.column("input_ids").chunks])
 
 
 def lengths(dataset: datasets.Dataset) -> Tensor:
@@ -304,8 +309,7 @@ class WordDropout:
         words = {word: index for word, index in tokenizer.known.items() if word not in kept}
         self.unknown = np.arange(len(tokenizer))  # (V,): what a token is read as
         self.unknown[list(words.values())] = [tokenizer.unknown_id(word) for word in words]
-        ids = np.concatenate([chunk.flatten().to_numpy() for chunk in dataset.data.column("input_ids").chunks])
-        self.chance = rate / (rate + np.bincount(ids, minlength=len(tokenizer)))  # (V,)
+        self.chance = rate / (rate + np.bincount(token_ids(dataset), minlength=len(tokenizer)))  # (V,)
 
     def __call__(self, row: Mapping[str, list[int]], key: Sequence[int]) -> dict[str, list[int]]:
         """A row as it is read; what is drawn depends on the key alone."""
