@@ -4,6 +4,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-python scripts/open_shipped.py --only SOM --seeds 0 --results runs/shipped --data "${DATA:-../shared/data}"
+python scripts/open_shipped.py --only SOM --seeds 0 --results runs/shipped ${DATA:+--data "$DATA"}
 python scripts/pack.py runs/ewt-word/shipped_som-0 som/checkpoint
 bash scripts/shipped_results.sh
