@@ -229,14 +229,14 @@ def wanted(args: argparse.Namespace, rows: Iterable[str]) -> list[str]:
 
 
 def commit() -> str | None:
-    """The version of the project, which ends in -dirty where files differ from it; None outside of git."""
-    git = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    return git.stdout.strip() or None
+    """The version of the project, which ends in -dirty where files other than results differ; None outside of git."""
+    head = git("rev-parse", "--verify", "--quiet", "HEAD").stdout.strip()
+    changed = git("diff", "--quiet", "HEAD", "--", ".", ":!results", ":!docs").returncode
+    return f"{head}{'-dirty' * bool(changed)}" if head else None
+
+
+def git(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
 
 
 def versions() -> dict[str, str]:
