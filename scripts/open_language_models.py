@@ -9,6 +9,7 @@ perplexity on the validation split.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -45,7 +46,12 @@ def neural_run(args: argparse.Namespace, name: str, seed: int, rate: float) -> P
 
 
 def best_rate(args: argparse.Namespace, name: str) -> float:
-    """The learning rate that is best for the first seed."""
+    """The learning rate that is best for the first seed, as its result says or as its trainings show."""
+    file = record.result_file(args, "open_language_models", name, THREE[0])
+    if file.is_file():
+        result = json.loads(file.read_text(encoding="utf-8"))
+        if result["settings"] == args.given:
+            return result["training"]["learning_rate"]
     return min(RATES[name], key=lambda rate: record.validation_ppl(neural_run(args, name, THREE[0], rate)))
 
 

@@ -203,7 +203,7 @@ def record(
     args: argparse.Namespace, row: str, seed: int, settings: Mapping[str, Any], measure: Callable[[], dict[str, Any]]
 ) -> None:
     """Measure a row of the script's table and keep the result, unless that has been done."""
-    file = args.results / args.script / f"{slug(row)}-{seed}.json"
+    file = result_file(args, args.script, row, seed)
     where = {"table": args.script, "row": row, "place": args.rows.index(row), "seed": seed}
     about = {**where, "settings": {**settings, **args.given}}
     if file.is_file():
@@ -218,6 +218,10 @@ def record(
     result = {**about, "command": args.command, "commit": commit(), "versions": versions(), **measure()}
     file.parent.mkdir(parents=True, exist_ok=True)
     write_whole(file, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+
+
+def result_file(args: argparse.Namespace, table: str, row: str, seed: int) -> Path:
+    return args.results / table / f"{slug(row)}-{seed}.json"
 
 
 def wanted(args: argparse.Namespace, rows: Iterable[str]) -> list[str]:

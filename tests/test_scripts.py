@@ -170,6 +170,20 @@ def test_the_lstm_beside_the_shipped_one_is_the_best_of_its_trainings(scripts, m
     assert shipped.measure_lstm(argparse.Namespace(), "LSTM", 0) == "shipped LSTM 14"
 
 
+def test_a_learning_rate_once_found_serves_all_seeds_and_tables(scripts, tmp_path, monkeypatch):
+    models = scripts("open_language_models")
+    args = argparse.Namespace(results=tmp_path, given={})
+    monkeypatch.setattr(models, "neural_run", lambda args, name, seed, rate: rate)
+    monkeypatch.setattr(scripts("record"), "validation_ppl", lambda rate: -rate)  # the highest would be taken
+    (tmp_path / "open_language_models").mkdir()
+    result = {"settings": {}, "training": {"learning_rate": 1e-3}}
+    (tmp_path / "open_language_models" / "lstm-0.json").write_text(json.dumps(result))
+    assert models.best_rate(args, "LSTM") == 1e-3
+    assert models.best_rate(args, "GPT-2") == 3e-3  # no result
+    args.given = {"hidden_size": 8}
+    assert models.best_rate(args, "LSTM") == 3e-3  # the result is of another size
+
+
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_finished_rows_are_skipped(script, scripts, done, monkeypatch, capsys):
     monkeypatch.setattr(scripts("record"), "train", lambda *args, **settings: pytest.fail("trained again"))
