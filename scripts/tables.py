@@ -34,7 +34,19 @@ def read(folder: Path) -> Rows:
     rows: Rows = {}
     for result in sorted(results, key=lambda result: (result["place"], result["row"], result["seed"])):
         rows.setdefault(result["row"], []).append(result)
+    for row, alike in rows.items():
+        check_alike(folder / row, alike)
     return rows
+
+
+def check_alike(row: Path, results: Sequence[Result]) -> None:
+    """Refuses to take the mean of models that were not trained alike."""
+    first, *others = [{**result.get("training", {}), "seed": None} for result in results]
+    for result, other in zip(results[1:], others, strict=True):
+        if differing := [name for name in first.keys() & other if first[name] != other[name]]:  # some are newer
+            name = min(differing)
+            seeds = f"{results[0]['seed']} and {result['seed']}"
+            raise ValueError(f"{row}: {name} of seeds {seeds} is {first[name]} and {other[name]}: remove one")
 
 
 # Tables
@@ -123,6 +135,8 @@ def curves(rows: Rows) -> Figure:
     """Validation by epoch, a line a trained model, the mean of its seeds; only what can be compared.
 
     Perplexities are of the same vocabulary, and left-branching labels, which are almost always right, are left out."""
+    from matplotlib.ticker import MaxNLocator, NullLocator
+
     panels = {"eval_ppl": "validation perplexity¹", "eval_p_acc": "validation, p acc²"}
     figure, axes = panels_of(len(panels))
     for name, results in rows.items():
@@ -134,8 +148,7 @@ def curves(rows: Rows) -> Figure:
         for one, key in zip(axes, panels, strict=True):
             one.plot(*(mean_curve(results, key) if shown[key] else ([], [])), "o-", markersize=3, label=name)
     axes[0].set_yscale("log")
-    axes[0].yaxis.set_major_formatter("{x:.0f}")
-    axes[0].yaxis.set_minor_formatter("{x:.0f}")
+    axes[0].yaxis.set(major_locator=MaxNLocator(8), major_formatter="{x:.0f}", minor_locator=NullLocator())
     for one, title in zip(axes, panels.values(), strict=True):
         one.set(title=title, xlabel="epoch")
     legend(axes[-1])

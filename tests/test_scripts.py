@@ -279,3 +279,15 @@ def test_seeds_are_averaged_and_untrained_perplexity_is_not_shown(scripts, tmp_p
         "| SOM | 102.00 ± 2.83 | 85.00 ± 7.07 | 2 |",
         "| parser | – | 85.00 ± 7.07 | 2 |",
     ]
+
+
+def test_seeds_of_models_that_were_trained_differently_are_not_averaged(scripts, tmp_path, capsys):
+    page = tmp_path / "results.md"
+    page.write_text("<!-- ptb -->\n<!-- end -->\n")
+    (tmp_path / "ptb").mkdir()
+    for seed, dropout in enumerate((0.1, 0.2)):
+        training = {"seed": seed, "dropout": dropout}
+        result = {"row": "SOM", "place": 0, "seed": seed, "training": training}
+        (tmp_path / "ptb" / f"som-{seed}.json").write_text(json.dumps(result))
+    assert scripts("tables").run([f"--results={tmp_path}", f"--page={page}"]) == 2
+    assert "ptb/SOM: dropout of seeds 0 and 1 is 0.1 and 0.2: remove one" in capsys.readouterr().err
