@@ -4,9 +4,10 @@ Four methods score a sentence, all in nats, all sums over its tokens after BOS:
 - `greedy`: every decision is the most probable one, the word's prediction follows the best guess of p' (the paper's);
 - `marginal`: decisions are greedy, but each word is predicted by the mixture over all guesses, weighted by p';
 - `particles`: an unbiased estimate of the probability summed over all trees, p(w, e) = Π p'_t(e) · softmax(h_t(e))[w],
-  from `k` trees drawn from p and reweighted; the best of them is the parse;
+  from `k` trees drawn from p and reweighted;
 - `beam`: the same sum over the `k` best trees alone, a lower bound of it; nothing is drawn. Trees are compared by
-  p(w, e) times the p of their decisions, which has seen each word; the best is the parse, better than the others'.
+  p(w, e) times the p of their decisions, which has seen each word.
+Of many trees, the parse is the one that agrees most with all of them; that of the beam is the best parse to be had.
 Without a method, the model's configuration decides between the first two, as it does for `model(…).logits`.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +32,7 @@ from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBas
 from transformers.utils import logging
 
 from modeling_som import SOMCache, SOMForCausalLM, SOMState
+from som.oracle import tree_from_depths
 from som.vocabularies import encode_words
 
 METHODS = ("greedy", "marginal", "particles", "beam")
@@ -176,7 +179,7 @@ class Scored:
     """One sequence: what each token after the first costs, and where each was attached."""
 
     log_probs: list[float]  # nats, one per token after the first
-    depths: list[int]  # one per token: decisions taken; of many trees, those of the best
+    depths: list[int]  # one per token: decisions taken; of many trees, those of the one they agree on most
     choices: list[int] | None = None  # per token after the first, the depth p held most probable; not of many trees
     guesses: list[int] | None = None  # per token after the first, the depth p' held most probable; not of many trees
 
@@ -396,7 +399,7 @@ class Cloud(NamedTuple):
     sentence: Tensor  # (R,) whose tree it is
     depths: Tensor  # (R, t)
     joint: Tensor  # (R,) log p(w, e) so far
-    merit: Tensor  # (R,) by which the best tree is chosen
+    merit: Tensor  # (R,) by which trees are compared
 
 
 Follow = Callable[[SOMForCausalLM, Tensor, Tensor], Iterator[Cloud]]  # trees of the sentences of ids (S, T) and mask
@@ -538,13 +541,28 @@ def follower(method: str, k: int | None, seed: int) -> Follow:
 
 
 def many_trees(model: SOMForCausalLM, batch: Padded, follow: Follow) -> list[Scored]:
-    """The probability summed over the trees that are followed, and the best of them."""
+    """The probability summed over the trees that are followed, and the one they agree on most."""
     clouds = list(follow(model, batch.ids, batch.mask))
     results = []
     for i, n in enumerate(batch.mask.sum(dim=1).tolist()):
         log_probs = [cloud.log_probs[i].item() for cloud in clouds[: n - 1]]
-        results.append(Scored(log_probs, best_trees(clouds[n - 2], i, 1)[0][0] if n > 1 else [0]))  # or BOS alone
+        results.append(Scored(log_probs, agreed_tree(clouds[n - 2], i) if n > 1 else [0]))  # or BOS alone
     return results
+
+
+def agreed_tree(cloud: Cloud, sentence: int) -> list[int]:
+    """Depths of the tree in the cloud that shares most constituents with all others, by their probability.
+
+    Of these trees it is the one with the highest F1 to be expected (Goodman, 1996); the most probable tree may be an
+    outsider.
+    """
+    trees = best_trees(cloud, sentence, len(cloud.sentence))
+    constituents = [tree_from_depths(depths).spans() for depths, _ in trees]
+    belief: Counter[tuple[int, int]] = Counter()  # of each constituent, how probable it is
+    for (_, share), spans in zip(trees, constituents, strict=True):
+        belief.update(dict.fromkeys(spans, share))
+    shared = [sum(belief[span] for span in spans) for spans in constituents]
+    return trees[shared.index(max(shared))][0]
 
 
 def best_trees(cloud: Cloud, sentence: int, count: int) -> list[tuple[list[int], float]]:

@@ -10,8 +10,9 @@ from transformers import PreTrainedTokenizerBase
 
 from modeling_som import SOMForCausalLM
 from som.inference import Scored, Sentence, encode, score
+from som.metrics import evalb_line
 from som.oracle import first_siblings, tree_from_depths
-from som.trees import Bracket, Tree, escape
+from som.trees import Tree
 
 DRAWABLE = 200  # more words than anyone can look at, fewer than the drawing libraries can recurse into
 
@@ -59,9 +60,7 @@ class Parse:
 
     def evalb(self) -> str:
         """The tree on one line with a label at every constituent and word, as EVALB wants it."""
-        labelled = {Bracket.OPEN: "(X", Bracket.CLOSE: ")"}
-        events = (labelled[e] if isinstance(e, Bracket) else f"(X {escape(e)})" for e in self.tree.events())
-        return " ".join(events).replace(" )", ")")
+        return evalb_line(self.tree)
 
     def draw(self) -> str:
         """The tree as a picture of characters."""
@@ -138,7 +137,7 @@ def parse_all(
     seed: int = 0,
     progress: bool = False,
 ) -> list[Parse]:
-    """The trees of many sentences, read in batches: greedy, or the best of `k` with `particles` or `beam`."""
+    """The trees of many sentences, read in batches: greedy, or of `k` by `particles` or `beam` the most agreed on."""
     sentences = [encode(tokenizer, text) for text in texts]
     scored = score(model, [sentence.ids for sentence in sentences], method, k=k, seed=seed, progress=progress)
     return list(map(Parse.of, sentences, scored))
