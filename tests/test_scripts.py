@@ -184,6 +184,20 @@ def test_a_learning_rate_once_found_serves_all_seeds_and_tables(scripts, tmp_pat
     assert models.best_rate(args, "LSTM") == 3e-3  # the result is of another size
 
 
+def test_blimp_is_read_by_the_first_seed_alone_and_shown_all_the_same(scripts, done):
+    first = next(one for one in results(done, "open_syntax") if one["row"] == "SOM")
+    sizes = {"hidden_size": 8, "epochs": 1}
+    args = argparse.Namespace(data=done / "data", runs=done / "runs" / "tiny", sentences=12, budget={}, given=sizes)
+    second = {**first, **scripts("open_syntax").measure(args, "SOM", 1)}
+    assert set(first["evaluations"]) == {"syntaxgym", "blimp"}
+    assert set(second["evaluations"]) == {"syntaxgym"}
+    header, _, alone, _, _, both = sum(
+        (scripts("tables").syntax({"SOM": seeds}).splitlines() for seeds in ([first], [first, second])), []
+    )
+    column = header.split(" | ").index("BLiMP, mean of paradigms")
+    assert alone.split(" | ")[column] == both.split(" | ")[column] != "–"
+
+
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_finished_rows_are_skipped(script, scripts, done, monkeypatch, capsys):
     monkeypatch.setattr(scripts("record"), "train", lambda *args, **settings: pytest.fail("trained again"))
