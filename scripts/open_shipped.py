@@ -2,9 +2,9 @@
 
 python scripts/open_shipped.py
 
-The LSTM has its own settings: the learning rate that is best in open_language_models.py, more dropout of words and
-outputs than there, the SOM's word dropout, and the better of a longer and a shorter training, by the perplexity on the
-validation split.
+The LSTM has its own settings: the learning rate that is best in open_language_models.py, more dropout of embeddings
+and outputs than there, the SOM's word dropout, and the better of a longer and a shorter training, by the perplexity
+on the validation split.
 `bash scripts/shipped_checkpoint.sh` makes the package's checkpoint of the SOM.
 """
 

@@ -3,7 +3,7 @@
 python scripts/open_syntax.py
 
 The LSTM and the GPT-2 are those of open_language_models.py, at their best learning rate. BLiMP, which is many times as
-long as SyntaxGym and at chance for all of them, is read by the first seed of each alone.
+long as SyntaxGym and near chance for all of them, is read by the first seed of each alone.
 """
 
 from __future__ import annotations
@@ -27,24 +27,26 @@ from som.targeted import Scorer, judge_pairs, judge_suites
 ROWS = (*MODELS, *language_models.NEURAL)
 
 
-def scorer(args: argparse.Namespace, name: str, seed: int) -> tuple[Scorer, Any, str, int]:
-    """What scores sentences, its tokenizer, how it is read, and its parameters."""
+def scorer(args: argparse.Namespace, name: str, seed: int) -> tuple[Scorer, Any, str, dict[str, Any]]:
+    """What scores sentences, its tokenizer, how it is read, and how it was trained."""
     if name in MODELS:
-        model, tokenizer = load(record.trained(args, ewt_data(args), name, seed, **MODELS[name]))
+        run = record.trained(args, ewt_data(args), name, seed, **MODELS[name])
+        model, tokenizer = load(run)
         method = check_method(model, None)
-        return partial(score, model, method=method), tokenizer, method, model.num_parameters()
-    model, tokenizer = load_baseline(language_models.best_run(args, name, seed))
-    return partial(score_neural, model), tokenizer, name, model.num_parameters()
+        return partial(score, model, method=method), tokenizer, method, record.about_run(run, model.num_parameters())
+    run = language_models.best_run(args, name, seed)
+    baseline, tokenizer = load_baseline(run)
+    return partial(score_neural, baseline), tokenizer, name, record.about_run(run, baseline.num_parameters())
 
 
 def measure(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
     suites = load_suites(args.data / "syntaxgym" / "suites")
     pairs = blimp(args) if seed == THREE[0] else None
-    score_all, tokenizer, method, parameters = scorer(args, name, seed)
+    score_all, tokenizer, method, about = scorer(args, name, seed)
     results: dict[str, Any] = {"syntaxgym": judge_suites(score_all, tokenizer, suites, method)}
     if pairs:
         results["blimp"] = judge_pairs(score_all, tokenizer, pairs, method)
-    return {"parameters": parameters, "evaluations": {name: result.to_json() for name, result in results.items()}}
+    return {**about, "evaluations": {name: result.to_json() for name, result in results.items()}}
 
 
 def blimp(args: argparse.Namespace) -> list[Pair]:

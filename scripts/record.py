@@ -31,7 +31,7 @@ from som.hub import slug
 from som.inference import load
 from som.metrics import evalb_line
 from som.training import LOG, PACKAGES, RUN, Builder, make_model, train, write_whole
-from som.treebanks import Example, read_treebank
+from som.treebanks import Example, read_treebank, treebank_files
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data"
@@ -52,7 +52,9 @@ def flags(description: str | None, open_data: bool = False) -> argparse.Argument
         note = f"with ud/, ptb-sample/, syntaxgym/ and blimp/ ({DATA.relative_to(ROOT.parent)} beside the project)"
         parser.add_argument("--data", type=Path, default=DATA, metavar="DIR", help=note)
     parser.add_argument("--runs", type=Path, default=Path("runs"), metavar="DIR", help="trained models (runs)")
-    parser.add_argument("--results", type=Path, metavar="DIR", help="figures (results, of a trial RUNS/tiny/results)")
+    parser.add_argument(
+        "--results", type=Path, metavar="DIR", help="figures (results, of other sizes than the tables' in RUNS)"
+    )
     parser.add_argument("--only", nargs="+", metavar="ROW", help="these rows of the table")
     parser.add_argument("--seeds", type=int, nargs="+", metavar="N", help="instead of those of each row")
     parser.add_argument("--epochs", type=positive, metavar="N")
@@ -68,14 +70,15 @@ def run(
     args = parser.parse_args(argv)
     args.script = Path(sys.modules[main.__module__].__file__ or "").stem
     args.command = shlex.join(["python", f"scripts/{args.script}.py", *(sys.argv[1:] if argv is None else argv)])
-    if args.tiny:
-        args.runs /= "tiny"
-    args.results = args.results or (args.runs / "results" if args.tiny else Path("results"))
+    args.commit = commit()
     args.budget = OPEN if "data" in args else PAPER
     sizes = TINY if args.tiny else {}
     args.sentences = sizes.get("sentences")
     args.given = {name: getattr(args, name) or sizes.get(name) for name in ("epochs", "hidden_size")}
     args.given = {name: value for name, value in args.given.items() if value}
+    if args.given:  # its models and figures are not those of the tables
+        args.runs /= "tiny" if args.tiny else slug(" ".join(f"{name} {value}" for name, value in args.given.items()))
+    args.results = args.results or (args.runs / "results" if args.given else Path("results"))
     progress_bars_only_in_terminals()
     logging.disable_progress_bar()
     logging.set_verbosity_error()  # the Trainer takes tied weights, which are saved once, for missing ones
@@ -127,7 +130,17 @@ def prepared(args: argparse.Namespace, name: str, splits: Mapping[str, Files], *
     if not (folder / SUMMARY).is_file():
         print(f"{folder}: preparing", flush=True)
         prepare(splits, folder, **options)
+    check_files(folder, splits)
     return folder
+
+
+def check_files(folder: Path, splits: Mapping[str, Files]) -> None:
+    """Refuses a data set that was made of other files; the project may have moved meanwhile."""
+    made = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))["splits"]
+    for split, files in splits.items():
+        asked = treebank_files(files)
+        if [Path(file).parts[-2:] for file in made[split]["files"]] != [file.parts[-2:] for file in asked]:
+            raise ValueError(f"{folder}: {split} was not made of {asked[0]}: remove the folder or use --runs")
 
 
 @cache
@@ -215,7 +228,7 @@ def record(
         print(f"{row}, seed {seed}: done before", flush=True)
         return
     print(f"{row}, seed {seed}", flush=True)
-    result = {**about, "command": args.command, "commit": commit(), "versions": versions(), **measure()}
+    result = {**about, "command": args.command, "commit": args.commit, "versions": versions(), **measure()}
     file.parent.mkdir(parents=True, exist_ok=True)
     write_whole(file, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
 

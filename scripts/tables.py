@@ -35,11 +35,11 @@ def read(folder: Path) -> Rows:
     for result in sorted(results, key=lambda result: (result["place"], result["row"], result["seed"])):
         rows.setdefault(result["row"], []).append(result)
     for row, alike in rows.items():
-        check_alike(folder / row, alike)
+        check_alike(f"{folder}: {row}", alike)
     return rows
 
 
-def check_alike(row: Path, results: Sequence[Result]) -> None:
+def check_alike(row: str, results: Sequence[Result]) -> None:
     """Refuses to take the mean of models that were not trained alike."""
     first, *others = [{**result.get("training", {}), "seed": None} for result in results]
     for result, other in zip(results[1:], others, strict=True):

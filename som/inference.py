@@ -7,7 +7,7 @@ Four methods score a sentence, all in nats, all sums over its tokens after BOS:
   from `k` trees drawn from p and reweighted;
 - `beam`: the same sum over the `k` best trees alone, a lower bound of it; nothing is drawn. Trees are compared by
   p(w, e) times the p of their decisions, which has seen each word.
-Of many trees, the parse is the one that agrees most with all of them; that of the beam is the best parse to be had.
+Of many trees, the parse is the one that agrees most with all of them; that of the beam is better than the greedy one.
 Without a method, the model's configuration decides between the first two, as it does for `model(…).logits`.
 """
 
@@ -557,7 +557,7 @@ def agreed_tree(cloud: Cloud, sentence: int) -> list[int]:
     outsider.
     """
     trees = best_trees(cloud, sentence, len(cloud.sentence))
-    constituents = [tree_from_depths(depths).spans() for depths, _ in trees]
+    constituents = [tree_from_depths(depths[1:]).spans() for depths, _ in trees]  # without BOS
     belief: Counter[tuple[int, int]] = Counter()  # of each constituent, how probable it is
     for (_, share), spans in zip(trees, constituents, strict=True):
         belief.update(dict.fromkeys(spans, share))

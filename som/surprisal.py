@@ -1,7 +1,8 @@
 """Surprisal word by word, in bits, with what it is made of: for experiments on how people read.
 
 A word's surprisal is −log2 of its probability by the chosen method (see `som.inference`), summed over its pieces.
-Beside it stand the two parts of another quantity, the surprisal of the word together with the attachment it then got:
+Beside it stand the two parts of another quantity, the surprisal of the word together with the attachment it has in the
+sentence's parse (which, with `particles` or `beam`, is chosen when the whole sentence has been read):
 structural, −log2 p'(attachment), and lexical, −log2 p(word | attachment). A word whose attachment is forced has no
 other reading left, so its surprisal is the sum of the two.
 """
@@ -69,7 +70,7 @@ class WordSurprisal:
     entropy_before: float | None  # of p', which does not yet know the word
     entropy_after: float  # of p, which does
     depth: int
-    parses: list[PartialParse] = field(default_factory=list)  # most probable first
+    parses: list[PartialParse] = field(default_factory=list)  # best first
 
 
 def surprisals(

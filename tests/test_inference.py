@@ -223,7 +223,7 @@ def test_particles_are_drawn_anew_by_weight():
 
 def expected_brackets(model, ids: list[int], trees: list[list[int]]) -> torch.Tensor:
     """(trees,): how many of a tree's constituents are to be expected in one that is drawn by its probability."""
-    spans = [set(tree_from_depths(depths).spans()) for depths in trees]
+    spans = [set(tree_from_depths(depths[1:]).spans()) for depths in trees]  # without BOS
     shared = torch.tensor([[len(one & other) for other in spans] for one in spans], dtype=torch.float64)
     return shared @ log_joint(model, ids, trees).softmax(0)
 

@@ -240,6 +240,25 @@ def test_what_cannot_be_done_is_one_line(change, message, scripts, done, capsys,
     assert error.count("\n") == 1
 
 
+def test_data_made_of_other_files_are_refused(scripts, lab, tmp_path):
+    def prepared(train: str) -> Path:
+        names = {"train": train, "validation": "ewt-ud-dev", "test": "ewt-ud-test"}
+        splits = {split: (lab / "data" / "ud" / f"en_{name}.conllu.gz",) for split, name in names.items()}
+        return scripts("record").prepared(argparse.Namespace(runs=tmp_path), "ewt", splits)
+
+    assert prepared("ewt-ud-train") == prepared("ewt-ud-train")
+    with pytest.raises(ValueError, match="ewt: train was not made of .*en_pud-ud-test"):
+        prepared("pud-ud-test")
+
+
+def test_other_sizes_than_the_tables_have_folders_of_their_own(scripts):
+    seen, record = [], scripts("record")
+    for flags in ([], ["--epochs", "2", "--hidden-size", "64"], ["--tiny"]):
+        record.run(lambda args: seen.append((str(args.runs), str(args.results))), record.flags(""), flags)
+    sizes, tiny = "runs/epochs_2_hidden_size_64", "runs/tiny"
+    assert seen == [("runs", "results"), (sizes, f"{sizes}/results"), (tiny, f"{tiny}/results")]
+
+
 def test_results_are_of_a_commit_that_only_new_results_may_differ_from(scripts, tmp_path, monkeypatch):
     record = scripts("record")
     monkeypatch.setattr(record, "ROOT", tmp_path)
@@ -304,4 +323,4 @@ def test_seeds_of_models_that_were_trained_differently_are_not_averaged(scripts,
         result = {"row": "SOM", "place": 0, "seed": seed, "training": training}
         (tmp_path / "ptb" / f"som-{seed}.json").write_text(json.dumps(result))
     assert scripts("tables").run([f"--results={tmp_path}", f"--page={page}"]) == 2
-    assert "ptb/SOM: dropout of seeds 0 and 1 is 0.1 and 0.2: remove one" in capsys.readouterr().err
+    assert "ptb: SOM: dropout of seeds 0 and 1 is 0.1 and 0.2: remove one" in capsys.readouterr().err
