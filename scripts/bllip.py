@@ -2,8 +2,9 @@
 
 python scripts/bllip.py xs --bllip bllip_87_89_wsj --train xs.txt --validation dev.txt --test test.txt --suites suites
 
-With --bllip, the files of --train, --validation and --test name files of that folder, one a line; without it, they are
-the treebanks themselves. The size md has GPT-2's vocabulary: --gpt2 names the folder with its two files.
+With --bllip, the files of --train, --validation and --test name files of that folder, one a line; these are
+constituency trees. Without it, they are the treebanks themselves: the paper's are dependency trees, in CoNLL-U.
+The size md has GPT-2's vocabulary: --gpt2 names the folder with its two files.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def measure(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
     gpt2 = f"gpt2:{args.gpt2}" if args.gpt2 else "gpt2"
     tokenizer = gpt2 if args.size == "md" else "word"
     options = {"tokenizer": tokenizer, "num_slots": NUM_SLOTS[args.tree]}
-    data = record.prepared(args, f"bllip-{args.size}", splits(args), **options)
+    data = record.prepared(args, f"bllip-{args.size}-{args.tree}", splits(args), **options)
     run = record.trained(args, data, name, seed, preset=f"bllip-{args.size}", tree=args.tree, **ROWS[name])
     result = record.measured(run, record.held_out(splits(args)))
     if args.suites:
@@ -53,7 +54,8 @@ def measure(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
 
 
 def main(args: argparse.Namespace) -> None:
-    titles = {f"{name}, {args.size}": name for name in ROWS}
+    args.tree = args.tree or ("constituency" if args.bllip else "dependency")
+    titles = {f"{name}, {args.size}, {args.tree} trees": name for name in ROWS}
     for title in record.wanted(args, titles):
         settings = {"preset": f"bllip-{args.size}", "tree": args.tree, **ROWS[titles[title]]}
         for seed in args.seeds or (0,):
@@ -66,7 +68,8 @@ def run(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--bllip", type=Path, metavar="DIR", help="the corpus")
     for split in SPLITS:
         parser.add_argument(f"--{split}", type=Path, nargs="+", required=True, metavar="F")
-    parser.add_argument("--tree", choices=["dependency", "constituency"], default="dependency", help="(dependency)")
+    note = "(constituency with --bllip, else dependency)"
+    parser.add_argument("--tree", choices=["dependency", "constituency"], help=note)
     parser.add_argument("--suites", type=Path, metavar="DIR", help="SyntaxGym's suites")
     parser.add_argument("--gpt2", type=Path, metavar="DIR", help="vocab.json and merges.txt")
     return record.run(main, parser, argv)

@@ -29,6 +29,7 @@ SOMS = {
     "− prediction network − LM loss": PARSER,
     "shift-reduce": PARSER,
 }
+PARSERS = {"shift-reduce": (shift_reduce, ShiftReduce)}  # what builds and reads a model that is no SOM
 TREES = tuple(tree_baselines())
 SMALL_BATCHES = {"batch_size": 32, "epochs": 12}  # the sample has a third of EWT's words: steps enough all the same
 HELD_OUT = 20  # files of each of the last two splits
@@ -53,7 +54,7 @@ def splits(args: argparse.Namespace) -> dict[str, record.Files]:
 
 def measure_som(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
     data = record.prepared(args, "ptb-sample", splits(args), num_slots=30)
-    build, kind = (shift_reduce, ShiftReduce) if name == "shift-reduce" else (make_model, SOMForCausalLM)
+    build, kind = PARSERS.get(name, (make_model, SOMForCausalLM))
     run = record.trained(args, data, name, seed, build, tree="constituency", **SMALL_BATCHES, **SOMS[name])
     return record.measured(run, record.held_out(splits(args)), kind=kind)
 

@@ -15,15 +15,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import open_parsing as parsing
 import record
 from open_ablation import ROWS as ABLATION
+from open_ablation import Row
 
+from modeling_som import SOMForCausalLM
 from som.baselines import tree_baselines
 from som.data import SPLITS
-from som.training import NUM_SLOTS
+from som.training import NUM_SLOTS, make_model
 from som.treebanks import wsj_files
 
-ROWS = {name: row for name, row in ABLATION.items() if row.tokenizer == "word" and row.method == "greedy"}
+ROWS = {  # by kind of trees
+    "dependency": {name: row for name, row in ABLATION.items() if row.tokenizer == "word"},
+    "constituency": {
+        "SOM": ABLATION["SOM"],
+        "dSOM": ABLATION["dSOM"],
+        "shift-reduce": Row("shift-reduce", parsing.PARSER),
+        **{name: Row(name) for name in tree_baselines()},
+    },
+}
 
 
 def splits(args: argparse.Namespace, tree: str) -> dict[str, record.Files]:
@@ -38,20 +49,20 @@ def measure(args: argparse.Namespace, tree: str, name: str, seed: int) -> dict[s
     files = splits(args, tree)
     if name in tree_baselines():
         return record.measured_trees(name, seed, record.held_out(files))
-    row, data = ROWS[name], record.prepared(args, f"ptb-{tree}", files, num_slots=NUM_SLOTS[tree])
-    run = record.trained(args, data, row.model, seed, preset="ptb", tree=tree, **row.settings)
-    return record.measured(run, record.held_out(files), row.method, row.gold)
+    row, data = ROWS[tree][name], record.prepared(args, f"ptb-{tree}", files, num_slots=NUM_SLOTS[tree])
+    build, kind = parsing.PARSERS.get(name, (make_model, SOMForCausalLM))
+    run = record.trained(args, data, row.model, seed, build, preset="ptb", tree=tree, **row.settings)
+    return record.measured(run, record.held_out(files), row.method, row.gold, kind)
 
 
 def main(args: argparse.Namespace) -> None:
     if not args.wsj and not args.dependencies:
         raise ValueError("expected --wsj DIR for constituents, --dependencies TRAIN VALIDATION TEST, or both")
-    parsing = [("constituency", name) for name in ("SOM", "dSOM", *tree_baselines())] if args.wsj else []
-    ablation = [("dependency", name) for name in ROWS] if args.dependencies else []
-    rows = {f"{name}, {tree} trees": (tree, name) for tree, name in [*ablation, *parsing]}
+    given = {"dependency": args.dependencies, "constituency": args.wsj}
+    rows = {f"{name}, {tree} trees": (tree, name) for tree in ROWS if given[tree] for name in ROWS[tree]}
     for title in record.wanted(args, rows):
         tree, name = rows[title]
-        settings = {"preset": "ptb", "tree": tree, **(ROWS[name].settings if name in ROWS else {})}
+        settings = {"preset": "ptb", "tree": tree, **ROWS[tree][name].settings}
         for seed in args.seeds or (0,):
             record.record(args, title, seed, settings, partial(measure, args, tree, name, seed))
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Result = dict[str, Any]  # one file
 Rows = dict[str, list[Result]]  # by row of a table, a result a seed
+OF_THE_DATA = ("items with an unknown critical word", "pairs of equal likelihood")  # and of the vocabulary
 BLOCK = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -106,14 +107,19 @@ def domains(rows: Rows) -> str:
 
 
 def syntax(rows: Rows) -> str:
-    """Scores of SyntaxGym, in all and by circuit, and of BLiMP."""
-    first = next(iter(rows.values()))[0]["evaluations"]
-    names = [(section, name) for section in ("syntaxgym", "blimp") for name in first[section]["measures"]]
-    return table(rows, {name: measure(name, section) for section, name in names})
+    """Scores of SyntaxGym, in all and by circuit, then those of BLiMP, of the seeds that have read it."""
+    parts = []
+    for section in ("syntaxgym", "blimp"):
+        read = {name: [one for one in results if section in one["evaluations"]] for name, results in rows.items()}
+        if every := [one["evaluations"][section]["measures"] for results in read.values() for one in results]:
+            names = [name for name in every[0] if name not in OF_THE_DATA]
+            parts.append(table(read, {name: measure(name, section) for name in names}))
+    return "\n".join(parts)
 
 
 ABLATION = {"parameters": parameters, **measures("ppl", "p_acc", "uf1_binarised", "uf1_nary", "p_next_acc")}
 PARSING = {"parameters": parameters, **measures("uf1_nary", "uf1_binarised", "ppl")}
+SUITES = {"SG, 31 published suites": measure("SG, 31 published suites", "syntaxgym")}
 SHIPPED = {"parameters": parameters, **measures("ppl", "ppl_without_eos", "p_acc", "uf1_binarised", "uf1_nary")}
 WORDS = {"parameters": parameters, **measures("ppl", "ppl_without_eos")}
 TABLES: dict[str, Callable[[Rows], str]] = {
@@ -124,7 +130,7 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "open_syntax": syntax,
     "open_shipped": lambda rows: table(rows, SHIPPED),
     "ptb": lambda rows: table(rows, ABLATION),
-    "bllip": lambda rows: table(rows, ABLATION),
+    "bllip": lambda rows: table(rows, {**ABLATION, "ppl a word": measure("ppl_per_word"), **SUITES}),
 }
 
 
