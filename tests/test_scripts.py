@@ -328,3 +328,10 @@ def test_seeds_of_models_that_were_trained_differently_are_not_averaged(scripts,
         (tmp_path / "ptb" / f"som-{seed}.json").write_text(json.dumps(result))
     assert scripts("tables").run([f"--results={tmp_path}", f"--page={page}"]) == 2
     assert "ptb: SOM: dropout of seeds 0 and 1 is 0.1 and 0.2: remove one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("a_token", "a_word", "shown"), [(100.0, 100.0, None), (100.0, 200.0, 200.0)])
+def test_perplexity_a_word_is_shown_where_words_are_in_pieces(scripts, a_token, a_word, shown):
+    measures = {"ppl": a_token, "ppl_per_word": a_word}
+    result = {"settings": {}, "evaluations": {"test": {"measures": measures}}}
+    assert scripts("tables").per_word(result) == shown
