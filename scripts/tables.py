@@ -146,15 +146,16 @@ TABLES: dict[str, Callable[[Rows], str]] = {
 def curves(rows: Rows) -> Figure:
     """Validation by epoch, a line a trained model, the mean of its seeds; only what can be compared.
 
-    Perplexities are of the same vocabulary, and left-branching labels, which are almost always right, are left out."""
+    All are of the same vocabulary, and left-branching labels, which are almost always right, are left out."""
     from matplotlib.ticker import MaxNLocator, NullLocator
 
     panels = {"eval_ppl": "validation perplexity¹", "eval_p_acc": "validation, p acc²"}
     figure, axes = panels_of(len(panels))
-    for name, results in rows.items():
+    words = {name: one for name, one in rows.items() if one[0]["settings"].get("tokenizer", "word") == "word"}
+    for name, results in words.items():
         settings = results[0]["settings"]
         shown = {
-            "eval_ppl": settings.get("lm_loss_weight") != 0 and settings.get("tokenizer", "word") == "word",
+            "eval_ppl": settings.get("lm_loss_weight") != 0,
             "eval_p_acc": settings.get("oracle") != "left_branching",
         }
         for one, key in zip(axes, panels, strict=True):
