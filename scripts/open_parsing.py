@@ -19,7 +19,7 @@ from open_ablation import THREE
 
 from modeling_som import SOMForCausalLM
 from som.baselines import ShiftReduce, shift_reduce, tree_baselines
-from som.training import make_model
+from som.training import Builder, make_model
 
 PARSER = {"prediction_network": False, "lm_loss_weight": 0.0}
 SOMS = {
@@ -29,7 +29,6 @@ SOMS = {
     "− prediction network − LM loss": PARSER,
     "shift-reduce": PARSER,
 }
-PARSERS = {"shift-reduce": (shift_reduce, ShiftReduce)}  # what builds and reads a model that is no SOM
 TREES = tuple(tree_baselines())
 SMALL_BATCHES = {"batch_size": 32, "epochs": 12}  # the sample has a third of EWT's words: steps enough all the same
 HELD_OUT = 20  # files of each of the last two splits
@@ -52,9 +51,14 @@ def splits(args: argparse.Namespace) -> dict[str, record.Files]:
     }
 
 
+def builder_and_kind(name: str) -> tuple[Builder, type[SOMForCausalLM]]:
+    """What builds the model of a row, and what reads it."""
+    return (shift_reduce, ShiftReduce) if name == "shift-reduce" else (make_model, SOMForCausalLM)
+
+
 def measure_som(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
     data = record.prepared(args, "ptb-sample", splits(args), num_slots=30)
-    build, kind = PARSERS.get(name, (make_model, SOMForCausalLM))
+    build, kind = builder_and_kind(name)
     run = record.trained(args, data, name, seed, build, tree="constituency", **SMALL_BATCHES, **SOMS[name])
     return record.measured(run, record.held_out(splits(args)), kind=kind)
 

@@ -20,10 +20,9 @@ import record
 from open_ablation import ROWS as ABLATION
 from open_ablation import Row
 
-from modeling_som import SOMForCausalLM
 from som.baselines import tree_baselines
 from som.data import SPLITS
-from som.training import NUM_SLOTS, make_model
+from som.training import NUM_SLOTS
 from som.treebanks import wsj_files
 
 ROWS = {  # by kind of trees
@@ -50,7 +49,7 @@ def measure(args: argparse.Namespace, tree: str, name: str, seed: int) -> dict[s
     if name in tree_baselines():
         return record.measured_trees(name, seed, record.held_out(files))
     row, data = ROWS[tree][name], record.prepared(args, f"ptb-{tree}", files, num_slots=NUM_SLOTS[tree])
-    build, kind = parsing.PARSERS.get(name, (make_model, SOMForCausalLM))
+    build, kind = parsing.builder_and_kind(name)
     run = record.trained(args, data, row.model, seed, build, preset="ptb", tree=tree, **row.settings)
     return record.measured(run, record.held_out(files), row.method, row.gold, kind)
 
