@@ -54,14 +54,14 @@ class SOMTokenizer(PreTrainedTokenizerFast):
     `clean_up_tokenization_spaces=True` attaches full stops, commas and clitics.
     """
 
-    def save_pretrained(self, save_directory, *args, **kwargs):
-        files = super().save_pretrained(save_directory, *args, **kwargs)
-        file = Path(save_directory) / "tokenizer_config.json"
+    def _save_pretrained(self, save_directory, file_names, *args, **kwargs):
+        """Names, in the configuration that was just written, the class to load where no remote code is wanted."""
+        file = next(Path(name) for name in file_names if name.endswith("tokenizer_config.json"))
         config = json.loads(file.read_text(encoding="utf-8"))
         # one "Fast" is dropped before the class is looked up
         config["tokenizer_class"] = SAVED_CLASS + "Fast"
         file.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        return files
+        return super()._save_pretrained(save_directory, file_names, *args, **kwargs)
 
     @cached_property
     def known(self) -> dict[str, int]:

@@ -3,9 +3,9 @@
 python scripts/pack.py runs/ewt-word/shipped_som-0 som/checkpoint
 """
 
+import argparse
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import som
@@ -14,18 +14,25 @@ CODE = ("configuration_som.py", "modeling_som.py", "tokenization_som.py")
 
 
 def pack(run: Path, folder: Path) -> None:
-    """Write the model of `run` to `folder`; it is computed with in single precision all the same."""
+    """Write the model of `run` to `folder`, whose old content stays until then; it is computed with in single
+    precision all the same."""
     model, tokenizer = som.load(run)
-    shutil.rmtree(folder, ignore_errors=True)
-    model.half().save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    file = folder / "config.json"
+    scratch = folder.with_name(f".{folder.name}.new")
+    shutil.rmtree(scratch, ignore_errors=True)
+    model.half().save_pretrained(scratch)
+    tokenizer.save_pretrained(scratch)
+    file = scratch / "config.json"
     config = json.loads(file.read_text(encoding="utf-8")) | {"dtype": "float32"}
     file.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     for name in CODE:  # the package has these already; on the Hub they lie beside the weights
-        (folder / name).unlink()
-        (folder / name).symlink_to(Path("../..") / name)
+        (scratch / name).unlink()
+        (scratch / name).symlink_to(Path("../..") / name)
+    shutil.rmtree(folder, ignore_errors=True)
+    scratch.rename(folder)
 
 
 if __name__ == "__main__":
-    pack(Path(sys.argv[1]), Path(sys.argv[2]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, metavar="RUN")
+    parser.add_argument("folder", type=Path, metavar="DIR")
+    pack(**vars(parser.parse_args()))

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import shlex
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -27,10 +24,12 @@ from som.baselines import evaluate_trees, tree_baselines
 from som.cli import USER_ERRORS, positive, progress_bars_only_in_terminals
 from som.data import SUMMARY, prepare
 from som.evaluation import evaluate
+from som.files import write_whole
 from som.hub import slug
 from som.inference import load
 from som.metrics import evalb_line
-from som.training import LOG, PACKAGES, RUN, Builder, make_model, train, write_whole
+from som.provenance import provenance
+from som.training import LOG, RUN, Builder, make_model, train
 from som.treebanks import Example, read_treebank, treebank_files
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,7 +38,15 @@ Files = tuple[Path, ...]
 TINY = {"hidden_size": 16, "epochs": 1, "sentences": 100}
 PAPER = {"next_attachment": "sampled"}  # what a row does not change is as there
 # What a model of the open tables has unless its row says otherwise; all of them train on two cores in some hours.
-OPEN = {**PAPER, "hidden_size": 128, "batch_size": 64, "epochs": 6, "learning_rate": 4e-3, "dropout": 0.1}
+OPEN = {
+    **PAPER,
+    "hidden_size": 128,
+    "batch_size": 64,
+    "epochs": 6,
+    "learning_rate": 4e-3,
+    "weight_decay": 0.0,
+    "dropout": 0.1,
+}
 
 
 # The command line
@@ -70,7 +77,7 @@ def run(
     args = parser.parse_args(argv)
     args.script = Path(sys.modules[main.__module__].__file__ or "").stem
     args.command = shlex.join(["python", f"scripts/{args.script}.py", *(sys.argv[1:] if argv is None else argv)])
-    args.commit = commit()
+    args.provenance = provenance()
     args.budget = OPEN if "data" in args else PAPER
     sizes = TINY if args.tiny else {}
     args.sentences = sizes.get("sentences")
@@ -228,7 +235,7 @@ def record(
         print(f"{row}, seed {seed}: done before", flush=True)
         return
     print(f"{row}, seed {seed}", flush=True)
-    result = {**about, "command": args.command, "commit": args.commit, "versions": versions(), **measure()}
+    result = {**about, "command": args.command, **args.provenance, **measure()}
     file.parent.mkdir(parents=True, exist_ok=True)
     write_whole(file, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
 
@@ -243,18 +250,3 @@ def wanted(args: argparse.Namespace, rows: Iterable[str]) -> list[str]:
     if unknown := [row for row in args.only or [] if row not in args.rows]:
         raise ValueError(f"there is no row {unknown[0]!r}; there are {'; '.join(args.rows)}")
     return [row for row in args.rows if not args.only or row in args.only]
-
-
-def commit() -> str | None:
-    """The version of the project, which ends in -dirty where files other than results differ; None outside of git."""
-    head = git("rev-parse", "--verify", "--quiet", "HEAD").stdout.strip()
-    changed = git("diff", "--quiet", "HEAD", "--", ".", ":!results", ":!docs").returncode
-    return f"{head}{'-dirty' * bool(changed)}" if head else None
-
-
-def git(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
-
-
-def versions() -> dict[str, str]:
-    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}

@@ -17,8 +17,8 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from som.evaluation import LABELS, LENGTHS, cell
+from som.files import write_whole
 from som.report import svg
-from som.training import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -33,6 +33,9 @@ from som.grammar import builtin_treebank
 from som.oracle import first_siblings
 from som.treebanks import read_treebank
 from som.trees import Tree
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 VOCABULARY, HIDDEN, SLOTS = 23_815, 400, 15  # the paper's PTB model
 PROMPT = 4  # tokens that generation goes on from
@@ -561,7 +564,7 @@ def spread(ratio: dict[str, float]) -> str:
     return f"{ratio['min']:.2f}–{ratio['max']:.2f}"
 
 
-def plot(report: dict[str, Any], file: str) -> None:
+def plot(report: dict[str, Any]) -> Figure:
     """Rates of the contenders and how cost grows, one panel each."""
     from matplotlib.figure import Figure
 
@@ -573,4 +576,4 @@ def plot(report: dict[str, Any], file: str) -> None:
         axes.invert_yaxis()
         axes.set_title(name)
         axes.set_xlabel("tokens a second")
-    figure.savefig(file)
+    return figure

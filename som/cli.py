@@ -16,6 +16,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, NoReturn
 
+from som.files import write_whole
+from som.provenance import provenance
+
 Command = Callable[[argparse.Namespace], None]
 USER_ERRORS = (ValueError, OSError, ImportError)  # raised, with a message for the user, where input comes in
 
@@ -92,13 +95,26 @@ def write_out(content: bytes, file: str | None) -> None:
     if file is None:
         sys.stdout.write(content.decode())
         return
-    scratch = Path(f"{file}.new")
     try:
-        scratch.write_bytes(content)
-        scratch.replace(file)
+        write_whole(file, content)
     except OSError as error:
-        scratch.unlink(missing_ok=True)
         raise ValueError(f"{file}: cannot be written: {error.strerror}") from error
+
+
+def write_picture(figure: Any, file: str) -> None:
+    """Write a figure as what the file's name says."""
+    picture = BytesIO()
+    figure.savefig(picture, format=Path(file).suffix[1:])
+    write_out(picture.getvalue(), file)
+
+
+def check_outputs(json_file: str | None, picture: str | None) -> None:
+    """Refuse, before any work, what could not be written after it."""
+    for file in filter(None, (json_file, picture)):
+        if not Path(file).parent.is_dir():
+            raise ValueError(f"{file}: expected a file in a folder that exists")
+    if picture and Path(picture).suffix not in (".svg", ".png", ".pdf"):
+        raise ValueError(f"{picture}: expected a picture that ends in .svg, .png or .pdf")
 
 
 def positive(text: str) -> int:
@@ -248,6 +264,7 @@ def add_train(commands: Any) -> None:
     steps("--learning-rate", type=float, metavar="R")
     steps("--schedule", help="cosine (default) or plateau: halve the rate when validation does not improve")
     steps("--beta1", type=float, metavar="B", help="Adam's momentum (default: 0)")
+    steps("--weight-decay", type=float, metavar="W", help="AdamW's: a share of the weights, times the learning rate")
     steps("--early-stopping", type=positive, metavar="N", help="stop after N epochs without improvement")
     steps("--save-steps", type=positive, metavar="N", help="a checkpoint every N steps, not only after each epoch")
     steps("--bf16", action="store_true", help="mixed precision")
@@ -315,9 +332,12 @@ def evaluate_command(args: argparse.Namespace) -> None:
     from rich.console import Console
 
     from som.inference import check_method, load
+    from som.targeted import read_competitors
 
-    check_outputs(args)
-    jobs = evaluations(args)
+    check_outputs(args.json, args.chart)
+    if (args.competitors or args.chart) and not args.syntaxgym:
+        raise ValueError("--competitors and --chart are about --syntaxgym, which is not given")
+    jobs, others = evaluations(args), read_competitors(args.competitors) if args.competitors else {}
     model, tokenizer = load(args.checkpoint)
     check_method(model, args.method, args.gold)
     console, results = Console(quiet=args.json == "-"), {}
@@ -326,22 +346,11 @@ def evaluate_command(args: argparse.Namespace) -> None:
             model, tokenizer, method=args.method, k=args.k, seed=args.seed, progress=sys.stderr.isatty()
         )
         console.print(results[section])
-    if args.competitors or args.chart:
-        compare(args, results["syntaxgym"], console)
     if args.json:
         sections = {section: result.to_json() for section, result in results.items()}
-        print_json({"command": args.line, **sections}, args.json)
-
-
-def check_outputs(args: argparse.Namespace) -> None:
-    """Refuse, before any work, what could not be written after it."""
-    for file in filter(None, (args.json, args.chart)):
-        if not Path(file).parent.is_dir():
-            raise ValueError(f"{file}: expected a file in a folder that exists")
-    if args.chart and Path(args.chart).suffix not in (".svg", ".png", ".pdf"):
-        raise ValueError(f"{args.chart}: expected a picture that ends in .svg, .png or .pdf")
-    if (args.competitors or args.chart) and not args.syntaxgym:
-        raise ValueError("--competitors and --chart are about --syntaxgym, which is not given")
+        print_json({"command": args.line, **provenance(), **sections}, args.json)
+    if args.competitors or args.chart:
+        compare(args, results["syntaxgym"], others, console)
 
 
 def evaluations(args: argparse.Namespace) -> dict[str, Callable]:
@@ -367,17 +376,15 @@ def evaluations(args: argparse.Namespace) -> dict[str, Callable]:
     return jobs
 
 
-def compare(args: argparse.Namespace, result: Any, console: Any) -> None:
+def compare(args: argparse.Namespace, result: Any, others: dict[str, Any], console: Any) -> None:
     """Show a model's SyntaxGym scores beside those of others."""
-    from som.targeted import comparison, comparison_table, read_competitors, syntaxgym_chart
+    from som.targeted import comparison, comparison_table, syntaxgym_chart
 
     name = Path(args.checkpoint or "SOM").name
-    scores = comparison(result.report, name, read_competitors(args.competitors) if args.competitors else {})
+    scores = comparison(result.report, name, others)
     console.print(comparison_table(scores, name))
     if args.chart:
-        picture = BytesIO()
-        syntaxgym_chart(scores, name).savefig(picture, format=Path(args.chart).suffix[1:])
-        write_out(picture.getvalue(), args.chart)
+        write_picture(syntaxgym_chart(scores, name), args.chart)
 
 
 # som parse, generate, surprisal
@@ -556,9 +563,7 @@ def surprisal_command(args: argparse.Namespace) -> None:
     from som.surprisal import plot, surprisals_all, to_dicts, to_tsv
 
     sentences = sentences_to_read(args)
-    suffix = Path(args.plot).suffix[1:] if args.plot else ""
-    if args.plot and suffix not in ("svg", "png", "pdf"):
-        raise ValueError(f"{args.plot}: expected a picture that ends in .svg, .png or .pdf")
+    check_outputs(args.json, args.plot)
     model, tokenizer = load(args.model)
     results = surprisals_all(
         model,
@@ -572,9 +577,7 @@ def surprisal_command(args: argparse.Namespace) -> None:
         parses=args.parses,
     )
     if args.plot:
-        picture = BytesIO()
-        plot(results).savefig(picture, format=suffix)
-        write_out(picture.getvalue(), args.plot)
+        write_picture(plot(results), args.plot)
     print_results(args, to_dicts(results), lambda: to_tsv(results))
 
 
@@ -603,17 +606,18 @@ def bench_command(args: argparse.Namespace) -> None:
     from som.bench import bench, builtin_pool, plot, sibling_pool, tables
     from som.treebanks import read_treebank
 
+    check_outputs(args.json, args.plot)
     logging.set_verbosity_error()  # the library's own GPT-2 makes it warn
     trees = (example.tree for example in read_treebank(args.treebank or []))
     pool = sibling_pool(trees) if args.treebank else builtin_pool()
     with Console(stderr=True).status("") as status:
         report = bench(pool, args.rounds, args.quick, status.update)
-    if args.plot:
-        plot(report, args.plot)
     if args.json:
-        print_json({"command": args.line, **report}, args.json)
+        print_json({"command": args.line, **provenance(), **report}, args.json)
     if args.json != "-":
         Console().print(*tables(report))
+    if args.plot:
+        write_picture(plot(report), args.plot)
 
 
 # som push

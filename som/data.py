@@ -358,7 +358,7 @@ class SOMCollator:
     """Pads rows on the tokenizer's side to one length.
 
     `first_sibling` counts the row's own tokens, as if it stood alone: padding on the left does not shift it. A row's
-    labels are what it reads, unless it has others.
+    labels are what it reads, unless it has others; its first token has none, as nothing predicts it.
     """
 
     tokenizer: PreTrainedTokenizerFast
@@ -367,7 +367,7 @@ class SOMCollator:
         batch = {  # (B, T) each
             "input_ids": self.pad([row["input_ids"] for row in rows], self.tokenizer.pad_token_id),
             "attention_mask": self.pad([[1] * len(row["input_ids"]) for row in rows], 0),
-            "labels": self.pad([row.get("labels", row["input_ids"]) for row in rows], IGNORED),
+            "labels": self.pad([[IGNORED, *row.get("labels", row["input_ids"])[1:]] for row in rows], IGNORED),
         }
         if "first_sibling" in rows[0]:
             batch["first_sibling"] = self.pad([row["first_sibling"] for row in rows], IGNORED)

@@ -20,6 +20,7 @@ from som.baselines import KneserNey, evaluate_trees, evaluate_words, tree_baseli
 from som.blimp import Pair, score_blimp
 from som.data import SUMMARY
 from som.evaluation import LABELS, cell, evaluate, table_of_numbers
+from som.files import write_whole
 from som.generation import generate
 from som.inference import load
 from som.metrics import Accuracy
@@ -27,7 +28,7 @@ from som.parsing import parse_all
 from som.report import Section, html, learning_curves, svg, tree_svg
 from som.surprisal import WordSurprisal, plot, surprisals_all
 from som.targeted import evaluate_blimp, judge_pairs, percent
-from som.training import LOG, write_whole
+from som.training import LOG
 from som.treebanks import Example, read_treebank
 from som.trees import binarise
 

@@ -16,6 +16,7 @@ from huggingface_hub.utils import validate_repo_id
 
 from modeling_som import SOMForCausalLM
 from som.evaluation import LABELS, SECTIONS, cell
+from som.files import write_whole
 from som.inference import load, quiet
 
 TEMPLATE = Path(__file__).with_name("card.md")
@@ -119,9 +120,7 @@ def write_card(checkpoint: str | Path, results: Sequence[str | Path], repo_id: s
     """Write the card of a checkpoint beside its weights; settings are those of `make_card`."""
     model, _ = load(checkpoint)
     card = make_card(model, repo_id, results, **settings)
-    scratch = Path(checkpoint) / f".{CARD}.new"
-    scratch.write_text(str(card), encoding="utf-8")
-    scratch.replace(Path(checkpoint) / CARD)
+    write_whole(Path(checkpoint) / CARD, str(card))
     return card
 
 

@@ -365,20 +365,17 @@ def collect(log_probs: Tensor, out, batch: Padded) -> list[Scored]:
 
 
 def log_next_attachment(model: SOMForCausalLM, state: SOMState) -> Tensor:
-    """(R, K) on the CPU: log p' over the live depths of each state."""
-    return log_live(model.model.next_parser(state.candidates), state)
+    """(R, N) on the CPU: log p' over the live depths of each state."""
+    scores = model.model.next_parser(state.candidates)
+    return model.model.live_logits(scores, state.depth).cpu().double().log_softmax(dim=1)
 
 
 def log_attachment(model: SOMForCausalLM, state: SOMState, words: Tensor) -> Tensor:
-    """(R, K) on the CPU: log p over the live depths of each state, once its next word (R,) is seen."""
+    """(R, N) on the CPU: log p over the live depths of each state, once its next word (R,) is seen."""
     parser = model.model.parser
     queries = parser.queries(model.model.norm(model.model.embed(words)))
-    return log_live(parser(queries[:, None], parser.keys(state.candidates)), state)
-
-
-def log_live(scores: Tensor, state: SOMState) -> Tensor:
-    dead = torch.arange(scores.shape[1], device=scores.device) > state.depth[:, None]
-    return scores.masked_fill(dead, -torch.inf).cpu().double().log_softmax(dim=1)
+    scores = parser(queries[:, None], parser.keys(state.candidates))
+    return parser.logits(model.model.live_logits(scores, state.depth)).cpu().double().log_softmax(dim=1)
 
 
 def predicting_state(model: SOMForCausalLM, state: SOMState, row: Tensor, attach: Tensor) -> Tensor:
@@ -542,19 +539,21 @@ def follower(method: str, k: int | None, seed: int) -> Follow:
 
 def many_trees(model: SOMForCausalLM, batch: Padded, follow: Follow) -> list[Scored]:
     """The probability summed over the trees that are followed, and the one they agree on most."""
-    clouds = list(follow(model, batch.ids, batch.mask))
-    results = []
-    for i, n in enumerate(batch.mask.sum(dim=1).tolist()):
-        log_probs = [cloud.log_probs[i].item() for cloud in clouds[: n - 1]]
-        results.append(Scored(log_probs, agreed_tree(clouds[n - 2], i) if n > 1 else [0]))  # or BOS alone
+    lengths = batch.mask.sum(dim=1).tolist()
+    results = [Scored([], [0]) for _ in lengths]  # BOS alone
+    for read, cloud in enumerate(follow(model, batch.ids, batch.mask), start=2):
+        for i, log_prob in enumerate(cloud.log_probs.tolist()):
+            results[i].log_probs.append(log_prob)
+            if read == lengths[i]:
+                results[i].depths[:] = agreed_tree(cloud, i)
     return results
 
 
 def agreed_tree(cloud: Cloud, sentence: int) -> list[int]:
     """Depths of the tree in the cloud that shares most constituents with all others, by their probability.
 
-    Of these trees it is the one with the highest F1 to be expected (Goodman, 1996); the most probable tree may be an
-    outsider.
+    Of these trees it is the one with the most right constituents to be expected (Goodman, 1996), that of EOS and those
+    of pieces counted; the most probable tree may be an outsider.
     """
     trees = best_trees(cloud, sentence, len(cloud.sentence))
     constituents = [tree_from_depths(depths[1:]).spans() for depths, _ in trees]  # without BOS

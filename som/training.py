@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import math
-import platform
 import shlex
 import shutil
 import sys
@@ -22,7 +21,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, fields
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from traceback import extract_tb
@@ -52,13 +50,14 @@ from transformers import (
 from configuration_som import SOMConfig
 from modeling_som import SOMForCausalLM
 from som.data import IGNORED, SUMMARY, SOMCollator, fingerprint
+from som.files import write_whole
 from som.metrics import Accuracy, Perplexity
+from som.provenance import versions
 from tokenization_som import SOMTokenizer
 
 RUN = "training.json"  # also the sign that a folder is a run
 LOG = "log.jsonl"
 COLUMNS = ["input_ids", "first_sibling"]
-PACKAGES = ("som-lm", "torch", "transformers", "datasets", "tokenizers", "accelerate")
 # of a checkpoint, what serves to go on training and is no part of the model
 TRAINER_FILES = ("trainer_state.json", "training_args.bin", "optimizer*", "scheduler*", "rng_state*", "*fsdp*")
 
@@ -91,6 +90,7 @@ class TrainSettings:
     learning_rate: float = 1e-3
     schedule: str = "cosine"  # or "plateau": halved whenever an epoch does not improve
     beta1: float = 0.0
+    weight_decay: float = 0.0  # of a step, times the learning rate, this share of every weight but biases and norms
     early_stopping: int = 0  # epochs without improvement after which training ends, 0 for never
     seed: int = 0
     save_steps: int = 0  # a checkpoint every so many steps besides those after each epoch, 0 for none
@@ -159,8 +159,9 @@ def check_settings(settings: TrainSettings) -> None:
     for name in ("epochs", "batch_size", "gradient_accumulation"):
         if getattr(settings, name) < 1:
             raise ValueError(f"{name} must be at least 1, got {getattr(settings, name)}")
-    if not 0 <= settings.word_dropout < math.inf:
-        raise ValueError(f"word_dropout must be a number from 0 on, got {settings.word_dropout}")
+    for name in ("word_dropout", "weight_decay"):
+        if not 0 <= getattr(settings, name) < math.inf:
+            raise ValueError(f"{name} must be a number from 0 on, got {getattr(settings, name)}")
     if settings.learning_rate <= 0:
         raise ValueError(f"learning_rate must be above 0, got {settings.learning_rate}")
     if settings.schedule not in SCHEDULES:
@@ -197,6 +198,7 @@ def training_arguments(settings: TrainSettings, run: Path, processes: int) -> Tr
         "warmup_steps": 0.02 if settings.schedule == "cosine" else 0,  # a share of all steps
         "adam_beta1": settings.beta1,
         "adam_beta2": 0.999,
+        "weight_decay": settings.weight_decay,
         "max_grad_norm": 1.0,
         "bf16": settings.bf16,
         "seed": settings.seed,
@@ -520,7 +522,7 @@ def make_trainer(
     tokenizer = data.tokenizer
     rate = settings.word_dropout
     word_dropout = WordDropout(rate, tokenizer, data.train) if rate else None
-    # padded on the right, so that the Trainer's count of labels, labels[..., 1:], leaves out every row's BOS
+    # padded on the right, of which models that know no mask see nothing
     right = deepcopy(tokenizer)
     right.padding_side = "right"
     trainer = Trainer(
@@ -566,7 +568,7 @@ def open_run(run: Path, data: TrainingData, given: dict[str, Any], resume: bool,
         "settings": settings,
         "data": data.fingerprint,
         "processes": PartialState().num_processes,
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+        "versions": versions(),
     }
 
 
@@ -628,13 +630,6 @@ def scratch_folder(run: Path) -> Iterator[Path]:
         yield scratch
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Writes a file that is never seen half-written."""
-    scratch = path.with_name(f".{path.name}.new")
-    scratch.write_text(text, encoding="utf-8")
-    scratch.replace(path)
 
 
 # Checkpoints

@@ -267,7 +267,7 @@ def test_a_batch_holds_every_row_as_if_it_stood_alone(files, tmp_path, side):
         padded[real] = False
         assert batch["attention_mask"][index].tolist() == (~padded).long().tolist()
         assert batch["input_ids"][index][real].tolist() == row["input_ids"]
-        assert batch["labels"][index][real].tolist() == row["input_ids"]
+        assert batch["labels"][index][real].tolist() == [-100, *row["input_ids"][1:]]
         assert batch["first_sibling"][index][real].tolist() == row["first_sibling"]
         assert set(batch["input_ids"][index][padded].tolist()) <= {tokenizer.pad_token_id}
         assert set(batch["labels"][index][padded].tolist()) <= {-100}
@@ -283,7 +283,7 @@ def test_an_eos_that_is_also_bos_or_pad_is_still_a_label_at_the_end_of_a_row():
     tokenizer = make_tokenizer("word", [["a", "a"]])
     tokenizer.pad_token = tokenizer.eos_token
     batch = SOMCollator(tokenizer)([{"input_ids": [2, 4, tokenizer.eos_token_id]}, {"input_ids": [2]}])
-    assert batch["labels"][0].tolist() == [2, 4, tokenizer.eos_token_id]
+    assert batch["labels"][0].tolist() == [-100, 4, tokenizer.eos_token_id]
 
 
 def test_the_tree_to_show_is_a_typical_one(files, tmp_path):

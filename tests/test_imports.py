@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = [  # a module imports modules of the lines above its own
-    "configuration_som tokenization_som trees grammar syntaxgym",
+    "configuration_som tokenization_som files provenance trees grammar syntaxgym",
     "modeling_som oracle metrics treebanks vocabularies report",
     "blimp data inference",
     "parsing surprisal evaluation training bench",
@@ -24,7 +24,8 @@ SHIPPED = {  # with every checkpoint, so these stand alone; what they may import
     "modeling_som": {"configuration_som", "torch", "transformers"},
     "tokenization_som": {"transformers"},
 }
-PLAIN = ("trees", "treebanks", "oracle", "metrics", "grammar", "syntaxgym", "blimp")  # readable without knowing torch
+# readable without knowing torch
+PLAIN = ["files", "provenance", "trees", "treebanks", "oracle", "metrics", "grammar", "syntaxgym", "blimp"]
 FILES = [*ROOT.glob("*_som.py"), *(file for file in (ROOT / "som").glob("*.py") if file.stem != "__init__")]
 
 

@@ -263,23 +263,6 @@ def test_other_sizes_than_the_tables_have_folders_of_their_own(scripts):
     assert seen == [("runs", "results"), (sizes, f"{sizes}/results"), (tiny, f"{tiny}/results")]
 
 
-def test_results_are_of_a_commit_that_only_new_results_may_differ_from(scripts, tmp_path, monkeypatch):
-    record = scripts("record")
-    monkeypatch.setattr(record, "ROOT", tmp_path)
-    assert record.commit() is None
-    for file in ("code.py", "results/som-0.json"):
-        (tmp_path / file).parent.mkdir(exist_ok=True)
-        (tmp_path / file).write_text("before")
-    author = ("-c", "user.name=A", "-c", "user.email=a@b.c")
-    for arguments in (["init", "-q"], ["add", "."], [*author, "commit", "-q", "-m", "all"]):
-        assert record.git(*arguments).returncode == 0
-    (tmp_path / "results/som-0.json").unlink()
-    clean = record.commit()
-    assert re.fullmatch("[0-9a-f]{40}", clean)
-    (tmp_path / "code.py").write_text("after")
-    assert record.commit() == f"{clean}-dirty"
-
-
 def test_trees_written_for_a_trial_are_read_as_they_were(scripts, tmp_path):
     trees = [Tree.parse("(a (b c) d)"), Tree(("alone",)), Tree(("(", Tree(("1/2", "$")), ")"))]
     file = scripts("record").write_trees(tmp_path / "trees.mrg", [Example(tree.words(), tree, "") for tree in trees])

@@ -428,7 +428,7 @@ def test_presets_are_the_papers(preset, sizes, rates):
         ["--lm-loss", "0"],
         ["--syntactic-size", "2"],
         ["--bf16"],
-        ["--trainer", "weight_decay=0.1", "--trainer", "optim=adamw_torch"],
+        ["--weight-decay", "0.1", "--trainer", "optim=adamw_torch"],
     ],
     ids=" ".join,
 )
@@ -463,6 +463,7 @@ def error_of(capsys, *argv) -> str:
         (["--tree", "dag"], "tree must be one of dependency, constituency"),
         (["--dropout", "1.5"], "dropout must be in [0, 1), got 1.5"),
         (["--word-dropout", "-1"], "word_dropout must be a number from 0 on, got -1.0"),
+        (["--weight-decay", "-1"], "weight_decay must be a number from 0 on, got -1.0"),
         (["--oracle", "delphi"], "oracle must be one of dynamic"),
         (["--schedule", "linear"], "schedule must be one of cosine, plateau"),
         (["--learning-rate", "0"], "learning_rate must be above 0"),
