@@ -29,7 +29,7 @@ RECIPE = {  # larger than the models of the tables and trained longer
     "batch_size": 32,
     "epochs": 14,
     "learning_rate": 1e-3,
-    "weight_decay": 1.5,
+    "weight_decay": 0.6,
     "word_dropout": 1.0,
     "embedding_dropout": 0.1,
     "dropout": 0.2,
