@@ -513,7 +513,7 @@ class NextWords(torch.autograd.Function):
 class Dropout(nn.Dropout):
     """Dropout that on a CPU draws one 64-bit number for four elements; the rate is met to 1 / 65,536.
 
-    Drawing one number for each costs half as much as the matrix product that follows."""
+    Drawing one number for each is dear beside the matrix product that follows."""
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0 or x.device.type != "cpu":

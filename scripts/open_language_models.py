@@ -31,7 +31,7 @@ SOMS = {
 NEURAL = {"LSTM": "lstm", "GPT-2": "gpt2"}
 RATES = {"LSTM": (1e-3, 3e-3, 1e-2), "GPT-2": (3e-4, 1e-3, 3e-3)}
 OWN = {"beta1": 0.9, "dropout": 0.2}  # momentum is welcome, as no path changes; dropout stands in fewer places
-ORDERS = (2, 3, 4, 5)
+ORDERS = (2, 3, 4, 5, 6)
 
 
 def measure_som(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
@@ -76,8 +76,9 @@ def measure_ngrams(args: argparse.Namespace, name: str, seed: int) -> dict[str, 
         order: word_evaluations(args, KneserNey(sentences, len(tokenizer), order), tokenizer, f"{order}-gram")
         for order in ORDERS
     }
-    order = min(tried, key=lambda order: tried[order]["validation"]["measures"]["ppl"])
-    return {"order": order, "evaluations": tried[order]}
+    perplexities = {order: tried[order]["validation"]["measures"]["ppl"] for order in tried}
+    order = min(perplexities, key=perplexities.__getitem__)
+    return {"order": order, "tried": perplexities, "evaluations": tried[order]}
 
 
 def word_evaluations(args: argparse.Namespace, scorer: Any, tokenizer: Any, method: str) -> dict[str, Any]:

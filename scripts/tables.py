@@ -223,10 +223,10 @@ def panels_of(number: int) -> tuple[Figure, Iterable[Any]]:
 
 
 def greedy(rows: Rows) -> Rows:
-    """One row a trained model: those read in other ways, or with the trees given, have the same curves."""
+    """One row a trained model: those read in other ways, or with the trees given, have the same curves and trees."""
     plain = {"method": "greedy", "gold": False}
     return {
-        name: results
+        name.removesuffix(", greedy"): results
         for name, results in rows.items()
         if all(results[0]["settings"].get(key, value) == value for key, value in plain.items())
     }

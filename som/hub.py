@@ -34,7 +34,13 @@ class Results:
     @property
     def rows(self) -> dict[str, str]:
         """Labels and figures as the card shows them."""
-        return {LABELS.get(name, name): cell(name, value) for name, value in self.measures.items()}
+        return {LABELS.get(name, name): cell(name, value) for name, value in self.told.items()}
+
+    @property
+    def told(self) -> dict[str, float | None]:
+        """What is worth telling: where words are not in pieces, perplexity a word is that of a token once more."""
+        whole = self.measures.get("ppl") == self.measures.get("ppl_per_word")
+        return {name: value for name, value in self.measures.items() if not (whole and "per_word" in name)}
 
     def eval_results(self) -> list[EvalResult]:
         """The figures as the card's metadata hold them."""
@@ -47,7 +53,7 @@ class Results:
                 metric_name=LABELS.get(name, name),
                 metric_value=round(value, 4),
             )
-            for name, value in self.measures.items()
+            for name, value in self.told.items()
             if value is not None
         ]
 
@@ -78,14 +84,18 @@ def make_card(
     model: SOMForCausalLM,
     repo_id: str,
     results: Sequence[str | Path] = (),
+    title: str | None = None,
     license: str | None = None,
     language: str | None = "en",
     datasets: Sequence[str] = (),
 ) -> ModelCard:
-    """The card of a model, with the numbers of evaluation files and the commands that gave them."""
+    """The card of a model, with the numbers of evaluation files and the commands that gave them.
+
+    `repo_id` is where the model is loaded from; without a title, its last part is the model's name."""
+    title = title or repo_id.rpartition("/")[2]
     sections = [section for file in results for section in read_results(file)]
     data = ModelCardData(
-        model_name=repo_id.rpartition("/")[2],
+        model_name=title,
         library_name="transformers",
         pipeline_tag="text-generation",
         tags=["som", "syntax", "parsing", "language-modeling"],
@@ -97,7 +107,7 @@ def make_card(
     )
     source = {"trained on": ", ".join(datasets), "licence": license}
     known = facts(model) | {name: value for name, value in source.items() if value}
-    text: dict[str, Any] = {"repo_id": repo_id, "facts": known, "tables": sections}
+    text: dict[str, Any] = {"title": title, "repo_id": repo_id, "facts": known, "tables": sections}
     return ModelCard.from_template(data, template_path=str(TEMPLATE), **text)
 
 
@@ -113,6 +123,8 @@ def facts(model: SOMForCausalLM) -> dict[str, Any]:
         "vocabulary": f"{config.vocab_size:,}",
         "oracle": config.oracle,
         "prediction network": "yes" if config.prediction_network else "no",
+        "next attachment in training": config.next_attachment,
+        "method unless told": "marginal" if config.marginal else "greedy",
     }
 
 

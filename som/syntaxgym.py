@@ -215,10 +215,6 @@ class Suite:
     predictions: tuple[Formula, ...]
     items: dict[int, dict[str, Sentence]]
 
-    @property
-    def circuit(self) -> str | None:
-        return circuit(self.name)
-
     def sentences(self) -> Iterator[Sentence]:
         """Every sentence, item by item."""
         for conditions in self.items.values():

@@ -14,12 +14,13 @@ from conftest import make_model
 from huggingface_hub import HfApi, ModelCard
 
 from som.cli import main
-from som.hub import TEMPLATE, disagreements, push, read_results, write_card
+from som.hub import disagreements, push, read_results, write_card
+from som.inference import SHIPPED
 from som.treebanks import to_conllu
 from som.vocabularies import make_tokenizer
 
 ROOT = Path(__file__).parents[1]
-CARDS = [card for card in sorted((ROOT / "model_cards").glob("*.md")) if card.name != "template.md"]
+CARD = ROOT / "model_cards" / "som-ewt.md"
 WORDS = ["The", "the", "cat", "dog", "sat", "on", "mat", "sees", "."]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -150,14 +151,22 @@ def test_without_results_a_card_says_so(checkpoint):
     assert "Not evaluated yet." in card.text and card.data.eval_results is None
 
 
-def test_the_template_is_the_one_in_the_folder_of_cards():
-    assert (ROOT / "model_cards" / "template.md").read_text() == TEMPLATE.read_text()
+def test_the_card_of_the_shipped_checkpoint_lies_beside_it_and_agrees_with_the_evaluation_files_it_names():
+    assert len(ModelCard.load(CARD).data.get("results_files")) == 4
+    assert disagreements(CARD, ROOT) == []
+    assert (SHIPPED / "README.md").read_text("utf-8") == CARD.read_text("utf-8")
 
 
-@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
-def test_the_cards_of_our_checkpoints_agree_with_the_evaluation_files_they_name(card):
-    assert ModelCard.load(card).data.get("results_files"), "a card of ours names its evaluation files"
-    assert disagreements(card, ROOT) == []
+def test_the_shipped_checkpoint_runs_by_the_snippet_of_its_card():
+    (snippet,) = re.findall(r"```python\n(.*?)```", CARD.read_text("utf-8"), re.DOTALL)
+    command = [sys.executable, "-W", "ignore", "-c", snippet]
+    run = subprocess.run(command, env={**os.environ, "HF_HUB_OFFLINE": "1"}, cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert "depths in the tree [0, 1" in run.stdout
+
+
+def test_the_shipped_checkpoint_has_at_most_ten_megabytes():
+    assert sum(file.stat().st_size for file in SHIPPED.iterdir()) <= 10_000_000
 
 
 @pytest.mark.parametrize(

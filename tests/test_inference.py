@@ -701,8 +701,3 @@ def test_a_missing_checkpoint_is_named(tmp_path, monkeypatch):
 def test_what_the_package_does_not_export_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'parze'"):
         som.parze  # noqa: B018
-
-
-@pytest.mark.skipif(not inference.SHIPPED.is_dir(), reason="som/checkpoint is not here")
-def test_the_checkpoint_in_the_package_has_at_most_ten_megabytes():
-    assert sum(file.stat().st_size for file in inference.SHIPPED.iterdir()) <= 10_000_000

@@ -12,10 +12,10 @@ TEXT = README.read_text("utf-8")
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory) -> list[str]:
-    """What each snippet printed, with a small model where none comes with the package."""
+    """What each snippet printed."""
     folder = tmp_path_factory.mktemp("readme")
     make_world(folder)
-    return list(run_all(snippets(TEXT), folder, SHIPPED if SHIPPED.is_dir() else folder / "demo" / "model"))
+    return list(run_all(snippets(TEXT), folder, SHIPPED))
 
 
 def test_every_snippet_runs(printed):
@@ -24,7 +24,6 @@ def test_every_snippet_runs(printed):
         assert output or snippet.kind != "text", f"README.md:{snippet.line}: nothing was printed"
 
 
-@pytest.mark.skipif(not SHIPPED.is_dir(), reason="outputs are those of som/checkpoint, which is not here")
 def test_snippets_print_what_is_shown(printed):
     assert with_outputs(TEXT, printed) == TEXT, "`python tests/readme.py` writes the outputs"
 

@@ -4,13 +4,17 @@ import argparse
 import gzip
 import importlib
 import json
+import os
 import re
 import shutil
 from itertools import islice
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
+import som
 from som import grammar
 from som.metrics import evalb_line
 from som.treebanks import Example, read_treebank
@@ -284,6 +288,29 @@ def test_the_page_gets_tables_and_pictures(scripts, done, tmp_path):
         assert (tmp_path / picture).read_text().startswith("<svg")
     assert scripts("tables").run(arguments) == 0
     assert page.read_text() == text  # made again, nothing changes
+
+
+def test_the_page_in_the_repository_is_what_its_results_make(scripts, tmp_path):
+    page = tmp_path / "results.md"
+    shutil.copy(ROOT / "docs" / "results.md", page)
+    assert scripts("tables").run([f"--results={ROOT}/results", f"--page={page}"]) == 0
+    assert page.read_text("utf-8") == (ROOT / "docs" / "results.md").read_text("utf-8")
+
+
+def test_a_packed_model_takes_the_place_of_another_once_it_is_whole(scripts, checkpoint, tmp_path):
+    pack, folder = scripts("pack").pack, tmp_path / "som" / "checkpoint"
+    folder.mkdir(parents=True)
+    (folder / "old").touch()
+    with pytest.raises(ValueError, match="expected a checkpoint"):
+        pack(tmp_path / "nowhere", folder)
+    assert [file.name for file in folder.iterdir()] == ["old"]
+    pack(Path(checkpoint), folder)
+    assert load_file(folder / "model.safetensors")["lm_head.bias"].dtype == torch.float16
+    assert os.readlink(folder / "modeling_som.py") == "../../modeling_som.py"
+    (packed, tokenizer), (model, _) = som.load(folder), som.load(checkpoint)
+    ids = tokenizer("the old dog sees the cat .", return_tensors="pt")["input_ids"]
+    assert packed.dtype == torch.float32 and not (folder / "old").exists()
+    torch.testing.assert_close(packed(ids).logits, model(ids).logits, atol=0.05, rtol=0.05)
 
 
 def test_seeds_are_averaged_and_untrained_perplexity_is_not_shown(scripts, tmp_path):

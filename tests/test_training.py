@@ -446,6 +446,17 @@ def test_a_parser_alone_is_chosen_by_its_accuracy(tmp_path):
     assert (args.metric_for_best_model, args.greater_is_better) == ("p_acc", True)
 
 
+def test_weight_decay_shrinks_what_nothing_trains(data, tmp_path):
+    """A parser alone never learns how the words are predicted, and nothing but their decay changes such weights."""
+    left = {}
+    for decay in (0.0, 0.5):
+        run = tmp_path / str(decay)
+        train(data, run, **TINY, lm_loss_weight=0, weight_decay=decay, learning_rate=0.1)
+        left[decay] = weights(run)["model.predict_cell.gates.semantic.weight"]
+    share = (left[0.5] / left[0.0]).flatten()
+    assert 0 < share.mean() < 0.95 and share.std() < 1e-4
+
+
 # What is refused
 
 
