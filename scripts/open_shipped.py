@@ -47,8 +47,9 @@ def measure_som(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any
 
 def measure_lstm(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
     rate = language_models.best_rate(args, name)
-    run = min((lstm_run(args, tried, rate, seed) for tried in LSTMS), key=record.validation_ppl)
-    return language_models.measured(args, run, name)
+    runs = {one: lstm_run(args, one, rate, seed) for one in LSTMS}
+    tried = {one: record.validation_ppl(run) for one, run in runs.items()}
+    return {"tried": tried, **language_models.measured(args, runs[min(tried, key=tried.__getitem__)], name)}
 
 
 def lstm_run(args: argparse.Namespace, name: str, rate: float, seed: int) -> Path:

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import som
 
-CODE = ("configuration_som.py", "modeling_som.py", "tokenization_som.py")
-
 
 def pack(run: Path, folder: Path) -> None:
     """Write the model of `run` to `folder`, whose old content stays until then; it is computed with in single
@@ -24,9 +22,9 @@ def pack(run: Path, folder: Path) -> None:
     file = scratch / "config.json"
     config = json.loads(file.read_text(encoding="utf-8")) | {"dtype": "float32"}
     file.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-    for name in CODE:  # the package has these already; on the Hub they lie beside the weights
-        (scratch / name).unlink()
-        (scratch / name).symlink_to(Path("../..") / name)
+    for code in scratch.glob("*.py"):  # the package has these already; on the Hub they lie beside the weights
+        code.unlink()
+        code.symlink_to(Path("../..") / code.name)
     shutil.rmtree(folder, ignore_errors=True)
     scratch.rename(folder)
 
