@@ -264,7 +264,7 @@ def add_train(commands: Any) -> None:
     steps("--learning-rate", type=float, metavar="R")
     steps("--schedule", help="cosine (default) or plateau: halve the rate when validation does not improve")
     steps("--beta1", type=float, metavar="B", help="Adam's momentum (default: 0)")
-    steps("--weight-decay", type=float, metavar="W", help="AdamW's: a share of the weights, times the learning rate")
+    steps("--weight-decay", type=float, metavar="W", help="what a step takes off the weights, times the rate")
     steps("--early-stopping", type=positive, metavar="N", help="stop after N epochs without improvement")
     steps("--save-steps", type=positive, metavar="N", help="a checkpoint every N steps, not only after each epoch")
     steps("--bf16", action="store_true", help="mixed precision")
