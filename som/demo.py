@@ -33,7 +33,8 @@ from som.treebanks import Example, read_treebank
 from som.trees import binarise
 
 SETTINGS = shlex.split(
-    "--hidden-size 128 --dropout 0.1 --output-dropout 0.1 --batch-size 64 --learning-rate 0.002 --weight-decay 0 --epochs 6"
+    "--hidden-size 128 --dropout 0.1 --output-dropout 0.1 --batch-size 64 --learning-rate 0.002 --weight-decay 0 "
+    "--epochs 6"
 )
 MEASURES = ("ppl", "p_acc", "p_next_acc", "uf1_binarised", "uf1_nary")
 CONTRAST = "agreement_prepositional_phrase"  # the minimal pairs to show one of
