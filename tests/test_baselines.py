@@ -15,7 +15,7 @@ from som.baselines import (
     shift_reduce,
     tree_baselines,
 )
-from som.inference import Scored, load
+from som.inference import Scored, load, log_attachment
 from som.training import make_config, make_settings
 from som.treebanks import Example
 from som.trees import Tree
@@ -83,6 +83,9 @@ def test_shift_reduce_decisions_are_the_product_of_its_reductions(sentences, tok
     torch.testing.assert_close(again(**batch).attach_logits, learnt.attach_logits)
     with pytest.raises(ValueError, match="expected a SOMForCausalLM, found a ShiftReduce"):
         load(tmp_path)
+    read = model(batch["input_ids"][:, :3], use_cache=True).past_key_values
+    p = log_attachment(model, read.state, batch["input_ids"][:, 3])  # of those that follow many trees
+    torch.testing.assert_close(p[0], learnt.attach_logits[0, 3].detach())
 
 
 @pytest.mark.parametrize("kind", BUILDERS)

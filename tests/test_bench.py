@@ -49,6 +49,14 @@ def test_ratios_are_taken_within_rounds():
     assert fast.ratio_to(slow) == {"median": 3.0, "min": 2.0, "max": 4.0}
 
 
+@pytest.mark.parametrize("flags", [["--plot", "nowhere/b.svg"], ["--plot", "b.bmp"], ["--json", "nowhere/b.json"]])
+def test_what_could_not_be_written_is_told_before_anything_is_measured(flags, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bench, "bench", lambda *args: pytest.fail("measured"))
+    assert main(["bench", *flags]) == 2
+    assert f"{flags[1]}: expected" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_som_bench_writes_figures_and_a_plot(tmp_path):
     assert (

@@ -178,7 +178,7 @@ def test_the_command_measures_both_at_once_and_draws_the_chart(files, capsys):
     flags += ["--competitors", others, "--chart", files / "chart.svg"]
     assert main(["evaluate", *map(str, [files / "model", *flags])]) == 0
     data, printed = json.loads((files / "report.json").read_text()), capsys.readouterr().out
-    assert set(data) == {"command", "syntaxgym", "blimp"}
+    assert set(data) == {"command", "commit", "versions", "syntaxgym", "blimp"}
     assert data["syntaxgym"]["measures"]["SG, 1 published suites"] == data["syntaxgym"]["all"]["mean_published"]
     assert data["blimp"]["pairs"] == 3
     assert "number_src" in printed and "agreement_1" in printed and "rnng lg" in printed
@@ -195,9 +195,11 @@ def test_the_command_measures_both_at_once_and_draws_the_chart(files, capsys):
         (["--blimp", "suites/number_src.json"], "number_src.json:1:"),
     ],
 )
-def test_wrong_input_is_one_line_and_exit_code_2(files, flags, message, capsys, monkeypatch):
+def test_wrong_input_is_one_line_and_exit_code_2_before_any_model_is_looked_for(
+    files, flags, message, capsys, monkeypatch
+):
     monkeypatch.chdir(files)
-    assert main(["evaluate", "model", *flags]) == 2
+    assert main(["evaluate", "nowhere", *flags]) == 2
     error = capsys.readouterr().err
     assert message in error.splitlines()[-1]
 

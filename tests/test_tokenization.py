@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 
 from configuration_som import SOMConfig
 from som.vocabularies import make_tokenizer
-from tokenization_som import SOMTokenizer, unk_class
+from tokenization_som import SAVED_CLASS, SOMTokenizer, unk_class
 
 TRAIN = """\
 The cat that the dogs chased sleeps .
@@ -213,6 +213,11 @@ def test_a_checkpoint_loaded_by_others_without_remote_code_gives_plain_unk(token
     ids = tokenizer("The cat").input_ids
     assert load_elsewhere(checkpoint, False, tmp_path) == f"The cat <unk> . {ids} left"
     assert load_elsewhere(checkpoint, None, tmp_path) == f"PROMPT\nThe cat <unk> . {ids} left"
+
+
+def test_a_prefix_of_file_names_is_kept(tokenizer, tmp_path):
+    tokenizer.save_pretrained(tmp_path, filename_prefix="words")
+    assert SAVED_CLASS in (tmp_path / "words-tokenizer_config.json").read_text()
 
 
 def test_with_the_package_no_remote_code_is_needed(tokenizer, checkpoint, tmp_path):
