@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, fields
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from traceback import extract_tb
@@ -538,17 +537,11 @@ def make_trainer(
         preprocess_logits_for_metrics=sentence_counts,  # type: ignore[arg-type]  # all outputs
         callbacks=[Checkpoints(settings.save_steps), JsonLines(run / LOG)],
     )
-    trainer.get_decay_parameter_names = partial(decaying, trainer.get_decay_parameter_names)  # type: ignore[method-assign]
     if settings.early_stopping:
         trainer.add_callback(EarlyStoppingCallback(settings.early_stopping))
     trainer.remove_callback(PrinterCallback)
     torch.manual_seed(settings.seed + args.process_index)  # processes drop and decide differently
     return trainer
-
-
-def decaying(names: Callable[[PreTrainedModel], list[str]], model: PreTrainedModel) -> list[str]:
-    """The weights that decay: no biases and no norms, as in any model, nor the parsers, which would get undecided."""
-    return [name for name in names(model) if "parser." not in name]
 
 
 @contextmanager

@@ -28,7 +28,6 @@ from som.vocabularies import bpe_tokenizer, word_tokenizer
 
 WORDS = ("the", "a", "cat", "dog", "bird", "sees", "hears", "likes", "old", "small", "in", "on", "garden", "house")
 TINY = {"hidden_size": 8, "num_slots": 4, "batch_size": 4, "epochs": 2}
-CELLS = ("cell", "predict_cell")
 EXACT = {"embedding_dropout": 0.0, "dropout": 0.0, "output_dropout": 0.0, "oracle": "static"}  # nothing is drawn
 
 
@@ -456,17 +455,6 @@ def test_weight_decay_shrinks_what_nothing_trains(data, tmp_path):
         left[decay] = weights(run)["model.predict_cell.gates.semantic.weight"]
     share = (left[0.5] / left[0.0]).flatten()
     assert 0 < share.mean() < 0.95 and share.std() < 1e-4
-
-
-def test_embeddings_and_cells_decay_and_parsers_do_not(data, tmp_path):
-    settings = make_settings(**TINY, weight_decay=0.5)
-    args = training.training_arguments(settings, tmp_path, processes=1)
-    trainer = training.make_trainer(settings, args, training.load_data(data), tmp_path)
-    groups = trainer.create_optimizer().param_groups
-    decay = {id(weight): group["weight_decay"] for group in groups for weight in group["params"]}
-    decaying = {name for name, weight in trainer.model.named_parameters() if decay[id(weight)] == 0.5}
-    cells = {f"model.{cell}.{layer}.semantic.weight" for cell in CELLS for layer in ("hidden", "gates")}
-    assert decaying == {"model.embed_tokens.weight", *cells}
 
 
 # What is refused
