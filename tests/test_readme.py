@@ -1,5 +1,6 @@
 """README is true: every snippet in it runs, and prints what is shown; every file it names is there."""
 
+import json
 import re
 
 import pytest
@@ -26,6 +27,14 @@ def test_every_snippet_runs(printed):
 
 def test_snippets_print_what_is_shown(printed):
     assert with_outputs(TEXT, printed) == TEXT, "`python tests/readme.py` writes the outputs"
+
+
+def test_the_figures_of_the_shipped_model_are_those_of_its_evaluations():
+    ewt, beam = (json.loads((ROOT / f"results/shipped/{name}.json").read_text()) for name in ("ewt", "ewt-beam"))
+    ppl, uf1 = (ewt["treebank"]["measures"][name] for name in ("ppl", "uf1_binarised"))
+    told = f"a perplexity of {ppl:.1f} on its test\nsplit and a UF1 of {100 * uf1:.1f} against its binarised trees"
+    assert told in TEXT
+    assert f"with a beam of {100 * beam['treebank']['measures']['uf1_binarised']:.1f};" in TEXT
 
 
 def test_files_that_are_named_exist():
