@@ -108,10 +108,10 @@ def write_picture(figure: Any, file: str) -> None:
     write_out(picture.getvalue(), file)
 
 
-def check_outputs(json_file: str | None, picture: str | None) -> None:
+def check_outputs(picture: str | None, *others: str | None) -> None:
     """Refuse, before any work, what could not be written after it."""
-    for file in filter(None, (json_file, picture)):
-        if not Path(file).parent.is_dir():
+    for file in filter(None, (picture, *others)):
+        if not Path(file).parent.is_dir() or Path(file).is_dir():
             raise ValueError(f"{file}: expected a file in a folder that exists")
     if picture and Path(picture).suffix not in (".svg", ".png", ".pdf"):
         raise ValueError(f"{picture}: expected a picture that ends in .svg, .png or .pdf")
@@ -264,7 +264,7 @@ def add_train(commands: Any) -> None:
     steps("--learning-rate", type=float, metavar="R")
     steps("--schedule", help="cosine (default) or plateau: halve the rate when validation does not improve")
     steps("--beta1", type=float, metavar="B", help="Adam's momentum (default: 0)")
-    steps("--weight-decay", type=float, metavar="W", help="what a step takes off the weights, times the rate")
+    steps("--weight-decay", type=float, metavar="W", help="times the rate, per step (small: 0.6, others: 0)")
     steps("--early-stopping", type=positive, metavar="N", help="stop after N epochs without improvement")
     steps("--save-steps", type=positive, metavar="N", help="a checkpoint every N steps, not only after each epoch")
     steps("--bf16", action="store_true", help="mixed precision")
@@ -334,7 +334,8 @@ def evaluate_command(args: argparse.Namespace) -> None:
     from som.inference import check_method, load
     from som.targeted import read_competitors
 
-    check_outputs(args.json, args.chart)
+    check_outputs(args.chart, args.json)
+    made_with = provenance()
     if (args.competitors or args.chart) and not args.syntaxgym:
         raise ValueError("--competitors and --chart are about --syntaxgym, which is not given")
     jobs, others = evaluations(args), read_competitors(args.competitors) if args.competitors else {}
@@ -348,7 +349,7 @@ def evaluate_command(args: argparse.Namespace) -> None:
         console.print(results[section])
     if args.json:
         sections = {section: result.to_json() for section, result in results.items()}
-        print_json({"command": args.line, **provenance(), **sections}, args.json)
+        print_json({"command": args.line, **made_with, **sections}, args.json)
     if args.competitors or args.chart:
         compare(args, results["syntaxgym"], others, console)
 
@@ -563,7 +564,7 @@ def surprisal_command(args: argparse.Namespace) -> None:
     from som.surprisal import plot, surprisals_all, to_dicts, to_tsv
 
     sentences = sentences_to_read(args)
-    check_outputs(args.json, args.plot)
+    check_outputs(args.plot, args.out, args.json)
     model, tokenizer = load(args.model)
     results = surprisals_all(
         model,
@@ -576,9 +577,9 @@ def surprisal_command(args: argparse.Namespace) -> None:
         attach=dict(args.attach),
         parses=args.parses,
     )
+    print_results(args, to_dicts(results), lambda: to_tsv(results))
     if args.plot:
         write_picture(plot(results), args.plot)
-    print_results(args, to_dicts(results), lambda: to_tsv(results))
 
 
 # som bench
@@ -606,14 +607,15 @@ def bench_command(args: argparse.Namespace) -> None:
     from som.bench import bench, builtin_pool, plot, sibling_pool, tables
     from som.treebanks import read_treebank
 
-    check_outputs(args.json, args.plot)
+    check_outputs(args.plot, args.json)
+    made_with = provenance()
     logging.set_verbosity_error()  # the library's own GPT-2 makes it warn
     trees = (example.tree for example in read_treebank(args.treebank or []))
     pool = sibling_pool(trees) if args.treebank else builtin_pool()
     with Console(stderr=True).status("") as status:
         report = bench(pool, args.rounds, args.quick, status.update)
     if args.json:
-        print_json({"command": args.line, **provenance(), **report}, args.json)
+        print_json({"command": args.line, **made_with, **report}, args.json)
     if args.json != "-":
         Console().print(*tables(report))
     if args.plot:

@@ -187,9 +187,17 @@ def staged(checkpoint: str | Path, repo_id: str, results: Sequence[str | Path], 
             model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         keep = old_card.is_file() and not results
-        card = old_card.read_text("utf-8") if keep else str(make_card(model, repo_id, results, **settings))
+        card = kept_card(old_card, repo_id) if keep else str(make_card(model, repo_id, results, **settings))
         (folder / CARD).write_text(card, encoding="utf-8")
         yield folder
+
+
+def kept_card(file: Path, repo_id: str) -> str:
+    """The text of a card, unless it is ours and has readers load a model from elsewhere."""
+    card = file.read_text("utf-8")
+    if (named := re.search(r'^name = "(.*)"$', card, re.MULTILINE)) and named[1] != repo_id:
+        raise ValueError(f"{file}: is a card of {named[1]}, expected one of {repo_id}: --results makes a new one")
+    return card
 
 
 def upload(repo_id: str, files: dict[str, Path], private: bool) -> None:

@@ -575,6 +575,8 @@ def open_run(run: Path, data: TrainingData, given: dict[str, Any], resume: bool,
 
 def resumed(record: dict[str, Any], run: Path, data: TrainingData, given: dict[str, Any]) -> dict[str, Any]:
     """The record of an earlier run, if it is still the same run."""
+    if "weight_decay" not in record["settings"]:  # the setting is newer than the run, whose weights do not decay
+        record = {**record, **{part: {**record[part], "weight_decay": 0.0} for part in ("given", "settings")}}
     if record["data"] != data.fingerprint:
         raise ValueError(f"{run}: was begun with other data, expected the same to resume it")
     # what was not given then or now stays as it was, even if the defaults have changed since

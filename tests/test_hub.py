@@ -114,6 +114,9 @@ def test_a_card_of_the_checkpoint_is_kept_unless_there_are_results(checkpoint, r
     push(checkpoint, "me/other", [results], dry_run=False)
     cards = {path.parent.parent.parent.name: path.read_text() for path in hub.rglob("README.md")}
     assert cards["models--me--som"] == "mine\n"
+    write_card(checkpoint, [], "me/som")
+    with pytest.raises(ValueError, match="is a card of me/som, expected one of me/third"):
+        push(checkpoint, "me/third")
     assert "## Results" in cards["models--me--other"]
 
 

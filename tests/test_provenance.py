@@ -23,7 +23,9 @@ def test_the_commit_is_that_of_a_clone_from_which_only_new_results_may_differ(tm
 
 def test_an_installed_package_has_no_commit_even_in_the_repository_of_another_project(tmp_path, monkeypatch):
     monkeypatch.setattr(provenance, "ROOT", tmp_path)
-    assert provenance.git("init", "-q").returncode == 0
+    theirs = ("-c", "user.name=A", "-c", "user.email=a@b.c", "commit", "-q", "--allow-empty", "-m", "theirs")
+    for arguments in (("init", "-q"), theirs):
+        assert provenance.git(*arguments).returncode == 0
     (tmp_path / "modeling_som.py").write_text("installed, not theirs")
     assert provenance.commit() is None
 

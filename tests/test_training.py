@@ -349,14 +349,16 @@ def test_a_run_keeps_its_settings_when_defaults_change(data, tmp_path, monkeypat
         train(data, tmp_path, resume=True, learning_rate=0.5)
 
 
-def test_a_run_from_before_there_was_a_setting_can_be_resumed_without_it(data, tmp_path):
+@pytest.mark.parametrize("name", ["word_dropout", "weight_decay"])
+def test_a_run_from_before_there_was_a_setting_can_be_resumed_without_it(data, tmp_path, name):
     train(data, tmp_path, **{**TINY, "epochs": 1})
     record = json.loads((tmp_path / "training.json").read_text())
-    del record["settings"]["word_dropout"]
+    del record["settings"][name]
     (tmp_path / "training.json").write_text(json.dumps(record))
-    train(data, tmp_path, resume=True, epochs=2, word_dropout=0.0)
-    with pytest.raises(ValueError, match="was begun with word_dropout 0.0, cannot be resumed with 1.0"):
-        train(data, tmp_path, resume=True, word_dropout=1.0)
+    train(data, tmp_path, resume=True, epochs=2)
+    train(data, tmp_path, resume=True, **{name: 0.0})
+    with pytest.raises(ValueError, match=f"was begun with {name} 0.0, cannot be resumed with 1.0"):
+        train(data, tmp_path, resume=True, **{name: 1.0})
 
 
 def test_a_finished_run_can_be_given_more_epochs(data, tmp_path):
