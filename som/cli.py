@@ -577,9 +577,10 @@ def surprisal_command(args: argparse.Namespace) -> None:
         attach=dict(args.attach),
         parses=args.parses,
     )
+    figure = plot(results) if args.plot else None  # or it says why not, before anything is written
     print_results(args, to_dicts(results), lambda: to_tsv(results))
-    if args.plot:
-        write_picture(plot(results), args.plot)
+    if figure:
+        write_picture(figure, args.plot)
 
 
 # som bench
