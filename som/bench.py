@@ -516,14 +516,9 @@ def bench(pool: Pool, rounds: int = 5, quick: bool = False, progress: Callable[[
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on."""
+    """What the figures depend on, besides versions."""
     name = torch.cpu.get_capabilities().get("cpu_name") or platform.processor()
-    return {
-        "torch": torch.__version__,
-        "threads": torch.get_num_threads(),
-        "cpu": name,
-        "python": platform.python_version(),
-    }
+    return {"threads": torch.get_num_threads(), "cpu": name}
 
 
 def builtin_pool() -> Pool:

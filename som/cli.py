@@ -198,6 +198,7 @@ def prepare_sources(args: argparse.Namespace) -> dict[str, Any]:
 def prepare_command(args: argparse.Namespace) -> None:
     from som.data import prepare, summary_table, typical_tree
 
+    check_outputs(None, args.json)
     progress_bars_only_in_terminals()
     summary = prepare(
         prepare_sources(args),
@@ -467,6 +468,7 @@ def parse_command(args: argparse.Namespace) -> None:
     sentences = sentences_to_read(args)
     if args.format == "svg" and len(sentences) > 1:
         raise ValueError(f"an SVG shows one sentence, got {len(sentences)}")
+    check_outputs(None, args.out, args.json)
     model, tokenizer = load(args.model)
     parses = parse_all(
         model, tokenizer, sentences, args.method, k=args.k, seed=args.seed, progress=sys.stderr.isatty()
@@ -513,6 +515,7 @@ def generate_command(args: argparse.Namespace) -> None:
     from som.parsing import render
 
     prompts = ([] if args.template and not args.file and not args.texts else given_texts(args)) or [""]
+    check_outputs(None, args.out, args.json)
     model, tokenizer = load(args.model)
     sampling = ("n", "max_new_tokens", "temperature", "top_k", "top_p", "seed", "unknown", "max_depth", "template")
     options = {name: getattr(args, name) for name in sampling}

@@ -128,7 +128,6 @@ def test_beginnings_are_continued_and_trees_steered(run):
         (["parse", "a", "--file", "x"], "expected sentences or --file, got both"),
         (["parse", "--file", "nowhere.txt"], "nowhere.txt"),
         (["parse", "a", "b", "--format", "svg"], "an SVG shows one sentence, got 2"),
-        (["parse", "the cat", "--out", "nowhere/trees.txt"], "nowhere/trees.txt: cannot be written: No such file"),
         (["parse", "the cat " * 150], "300 words are too many to draw, 200 the most"),
         (["surprisal", "the cat " * 150, "--plot", "x.svg"], "300 words are too many to draw, 200 the most: tsv and"),
         (["surprisal", "the cat", "--plot", "x.doc"], "x.doc: expected a picture that ends in .svg, .png or .pdf"),

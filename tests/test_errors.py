@@ -61,6 +61,24 @@ def complaint(world, capsys):
     return complaint
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["parse", "the dog", "--out", "nowhere/out"],
+        ["generate", "the", "--out", "nowhere/out"],
+        ["surprisal", "the", "--out", "nowhere/out"],
+        ["evaluate", "--treebank", "test.conllu", "--json", "nowhere/out"],
+        ["bench", "--json", "nowhere/out"],
+        ["prepare", *SPLITS, "--out", "data", "--json", "nowhere/out"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_what_cannot_be_written_is_told_before_any_work(complaint, arguments, monkeypatch):
+    for work in ("inference.load", "data.prepare", "bench.bench"):
+        monkeypatch.setattr(f"som.{work}", None)
+    assert "nowhere/out: expected a file in a folder that exists" in complaint(arguments)
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(
     "model, message",
