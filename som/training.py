@@ -50,6 +50,7 @@ from transformers import (
 from configuration_som import SOMConfig
 from modeling_som import SOMForCausalLM
 from som.data import IGNORED, SUMMARY, SOMCollator, fingerprint
+from som.distillation import teach
 from som.files import write_whole
 from som.metrics import Accuracy, Perplexity
 from som.provenance import versions
@@ -90,6 +91,7 @@ class TrainSettings:
     learning_rate: float = 1e-3
     schedule: str = "cosine"  # or "plateau": halved whenever an epoch does not improve
     beta1: float = 0.0
+    teachers: Sequence[str] = field(default_factory=list)  # SOMs to learn from, see `som.distillation`
     weight_decay: float = 0.6  # much, for a small treebank that is read many times (docs/results.md)
     early_stopping: int = 0  # epochs without improvement after which training ends, 0 for never
     seed: int = 0
@@ -526,8 +528,11 @@ def make_trainer(
     # padded on the right, of which models that know no mask see nothing
     right = deepcopy(tokenizer)
     right.padding_side = "right"
+    model = build(settings, tokenizer)
+    if settings.teachers:
+        teach(model, settings.teachers, tokenizer, args.device)  # type: ignore[arg-type]  # only SOMs are taught
     trainer = Trainer(
-        model=build(settings, tokenizer),
+        model=model,
         args=args,
         train_dataset=LengthGrouped(data.train, settings.batch_size, settings.seed, word_dropout),
         eval_dataset=data.validation,

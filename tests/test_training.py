@@ -201,6 +201,27 @@ def test_word_dropout_needs_unk_classes(data, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+# Teachers
+
+
+def test_a_student_goes_on_with_its_teachers_when_it_is_resumed(data, tmp_path, monkeypatch):
+    train(data, tmp_path / "teacher", **TINY)
+    settings = {**TINY, "seed": 1, "teachers": [str(tmp_path / "teacher")]}
+    train(data, tmp_path / "whole", **settings)
+    train(data, tmp_path / "alone", **{**settings, "teachers": []})
+
+    def interrupt(self, args, state, control, **kwargs):
+        if state.epoch > 1:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(training.ProgressBar, "on_step_end", interrupt)
+        train(data, tmp_path / "cut", **settings)
+    train(data, tmp_path / "cut", resume=True)
+    torch.testing.assert_close(weights(tmp_path / "cut"), weights(tmp_path / "whole"), atol=0, rtol=0)
+    assert not weights(tmp_path / "alone")["lm_head.bias"].equal(weights(tmp_path / "whole")["lm_head.bias"])
+
+
 # Kills
 
 

@@ -1,0 +1,85 @@
+"""Distillation: a student learns from teachers, SOMs that were trained before, besides the treebank.
+
+Kuncoro et al. (2016) make one parser of an ensemble of parsers in this way, Kuncoro et al. (2019) teach a language
+model syntax. A teacher's expectation says more than the one word and the one attachment that the treebank has, and the
+mean of several teachers is better than any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from modeling_som import SOMForCausalLM, mean
+from som.data import IGNORED
+from som.inference import load
+
+DEAD = -1e4  # instead of -inf, which times the chance 0 is no number
+
+
+def teach(
+    student: SOMForCausalLM, teachers: Sequence[str], tokenizer: PreTrainedTokenizerBase, device: torch.device
+) -> None:
+    """Let the student learn from the checkpoints of teachers whenever it computes its loss in training."""
+    if student.config.next_attachment != "oracle":
+        raise ValueError("teachers need a student that learns the oracle's next attachment")
+    models = []
+    for teacher in teachers:
+        model, known = load(teacher)
+        if known.get_vocab() != tokenizer.get_vocab() or model.config.num_slots != student.config.num_slots:
+            raise ValueError(f"{teacher}: expected a teacher with the student's vocabulary and slots")
+        if not model.config.prediction_network:
+            raise ValueError(f"{teacher}: expected a teacher with a prediction network")
+        models.append(model.requires_grad_(False).to(device))  # type: ignore[arg-type]  # the library's annotation
+    student.register_forward_hook(Teachers(models), with_kwargs=True)
+
+
+class Teachers:
+    """Makes one half of a student's loss the cross-entropy with what its teachers expect, on the average.
+
+    They are asked at the states that the student itself reached, so they follow its decisions. What they expect of a
+    word depends on where it attaches, and the student learns it after the oracle's attachment: they are asked where
+    that is the one it took. They read the words themselves, also where the student reads an unknown one."""
+
+    def __init__(self, models: Sequence[SOMForCausalLM]):
+        self.models = models
+
+    def __call__(self, student: SOMForCausalLM, args: tuple, inputs: Mapping[str, Any], output: Any) -> Any:
+        """A forward hook."""
+        if student.training:
+            labels, items = inputs["labels"], inputs.get("num_items_in_batch")
+            words, attachments = (mean(total, labels, items) for total in self.cross_entropies(labels, output))
+            output.loss = (output.loss + student.weigh(words, attachments)) / 2
+        return output
+
+    def cross_entropies(self, labels: Tensor, output: Any) -> tuple[Tensor, Tensor]:
+        """Sums over the batch: of words, and of the decisions of both parsers."""
+        answers = self.ask(labels, output.depths)
+        decided = output.depths > 0  # (B, T), all but BOS and padding
+        before = F.pad(decided[:, 1:], (0, 1))  # what is to be predicted follows
+        agreed = before & F.pad((output.depths == output.oracle_depths)[:, 1:], (0, 1))
+        asked = {"logits": agreed, "attach_logits": decided, "next_attach_logits": before}
+        words, attach, next_attach = (
+            F.cross_entropy(
+                getattr(output, name)[where].clamp(min=DEAD),
+                torch.stack([getattr(answer, name)[where].softmax(dim=-1) for answer in answers]).mean(0),
+                reduction="sum",
+            )
+            for name, where in asked.items()
+        )
+        return words, attach + next_attach
+
+    @torch.no_grad()
+    def ask(self, labels: Tensor, depths: Tensor) -> list[Any]:
+        """The teachers' outputs, of each word after the attachment that the student gave it."""
+        real = (depths != IGNORED).long()
+        answers = []
+        for model in self.models:
+            words = torch.where(labels == IGNORED, model.config.bos_token_id, labels)  # of real tokens, only BOS
+            answers.append(model(input_ids=words, attention_mask=real, depths=depths, use_cache=False))
+        return answers
