@@ -1,8 +1,8 @@
 """Distillation: a student learns from teachers, SOMs that were trained before, besides the treebank.
 
 Kuncoro et al. (2016) make one parser of an ensemble of parsers in this way, Kuncoro et al. (2019) teach a language
-model syntax. A teacher's expectation says more than the one word and the one attachment that the treebank has, and the
-mean of several teachers is better than any of them.
+model syntax. A teacher's expectation says more than the one word and the one attachment that the treebank has, and
+several teachers are better on the average than any of them.
 """
 
 from __future__ import annotations
@@ -40,11 +40,13 @@ def teach(
 
 
 class Teachers:
-    """Makes one half of a student's loss the cross-entropy with what its teachers expect, on the average.
+    """Makes one half of a student's loss the cross-entropy with what its teachers expect.
 
-    They are asked at the states that the student itself reached, so they follow its decisions. What they expect of a
-    word depends on where it attaches, and the student learns it after the oracle's attachment: they are asked where
-    that is the one it took. They read the words themselves, also where the student reads an unknown one."""
+    One of them is asked about each batch, any of them with the same chance: cross-entropies are linear in what is
+    expected, so in the mean over batches this is the average of all. It is asked at the states that the student itself
+    reached, so it follows the student's decisions. What to expect of a word depends on where it attaches, and the
+    student learns it after the oracle's attachment: words are asked for where that is the one it took. Teachers read
+    the words themselves, also where the student reads an unknown one."""
 
     def __init__(self, models: Sequence[SOMForCausalLM]):
         self.models = models
@@ -59,27 +61,25 @@ class Teachers:
 
     def cross_entropies(self, labels: Tensor, output: Any) -> tuple[Tensor, Tensor]:
         """Sums over the batch: of words, and of the decisions of both parsers."""
-        answers = self.ask(labels, output.depths)
+        teacher = self.models[int(torch.randint(len(self.models), ()))]
         decided = output.depths > 0  # (B, T), all but BOS and padding
         before = F.pad(decided[:, 1:], (0, 1))  # what is to be predicted follows
         agreed = before & F.pad((output.depths == output.oracle_depths)[:, 1:], (0, 1))
-        asked = {"logits": agreed, "attach_logits": decided, "next_attach_logits": before}
-        words, attach, next_attach = (
-            F.cross_entropy(
-                getattr(output, name)[where].clamp(min=DEAD),
-                torch.stack([getattr(answer, name)[where].softmax(dim=-1) for answer in answers]).mean(0),
-                reduction="sum",
+        with torch.no_grad():
+            told = teacher.model(
+                input_ids=torch.where(labels == IGNORED, teacher.config.bos_token_id, labels),  # only BOS has no label
+                attention_mask=(output.depths != IGNORED).long(),
+                depths=output.depths,
+                use_cache=False,
             )
-            for name, where in asked.items()
+            words = teacher.lm_head(told.last_hidden_state[agreed])
+        return (
+            cross_entropy(output.logits[agreed], words),
+            cross_entropy(output.attach_logits[decided], told.attach_logits[decided])
+            + cross_entropy(output.next_attach_logits[before], told.next_attach_logits[before]),
         )
-        return words, attach + next_attach
 
-    @torch.no_grad()
-    def ask(self, labels: Tensor, depths: Tensor) -> list[Any]:
-        """The teachers' outputs, of each word after the attachment that the student gave it."""
-        real = (depths != IGNORED).long()
-        answers = []
-        for model in self.models:
-            words = torch.where(labels == IGNORED, model.config.bos_token_id, labels)  # of real tokens, only BOS
-            answers.append(model(input_ids=words, attention_mask=real, depths=depths, use_cache=False))
-        return answers
+
+def cross_entropy(logits: Tensor, told: Tensor) -> Tensor:
+    """Summed over rows; where there is nothing to attach to, both are -inf."""
+    return F.cross_entropy(logits.clamp(min=DEAD), told.softmax(dim=-1), reduction="sum")
