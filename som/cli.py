@@ -160,7 +160,7 @@ def add_prepare(commands: Any) -> None:
             f"--{split}", nargs="+", metavar="F", help="CoNLL-U or bracketed trees, plain or .gz; or folders of them"
         )
     parser.add_argument("--parser", default="spacy", help="with --text: spacy[:MODEL] (default) or stanza[:LANGUAGE]")
-    parser.add_argument("--tokenizer", default="word", help="word (default), bpe:N, gpt2 or gpt2:FOLDER")
+    parser.add_argument("--tokenizer", default="word", help="word (default), bpe:N, gpt2[:FOLDER] or model:CHECKPOINT")
     parser.add_argument("--num-slots", type=positive, default=15, metavar="N", help="count trees deeper than this")
     parser.add_argument("--skip-bad", action="store_true", help="leave out, and count, sentences that cannot be read")
     parser.add_argument("--num-proc", type=positive, default=1, metavar="N", help="processes (default: 1)")
@@ -241,6 +241,7 @@ def add_train(commands: Any) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace the run in RUN")
     add("--preset", help="small (default), ptb, bllip-xs, bllip-sm or bllip-md")
     add("--tree", help="dependency (default, 15 slots) or constituency (30 slots)")
+    add("--start", metavar="CHECKPOINT", help="begin with this model, in its sizes, instead of random weights")
     add("--epochs", type=positive, metavar="N")
     add("--seed", type=int, metavar="N")
     model = partial(parser.add_argument_group("the model").add_argument, default=argparse.SUPPRESS)

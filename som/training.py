@@ -52,6 +52,7 @@ from modeling_som import SOMForCausalLM
 from som.data import IGNORED, SUMMARY, SOMCollator, fingerprint
 from som.distillation import teach
 from som.files import write_whole
+from som.inference import load
 from som.metrics import Accuracy, Perplexity
 from som.provenance import versions
 from tokenization_som import SOMTokenizer
@@ -91,6 +92,7 @@ class TrainSettings:
     learning_rate: float = 1e-3
     schedule: str = "cosine"  # or "plateau": halved whenever an epoch does not improve
     beta1: float = 0.0
+    start: str = ""  # the model to begin with instead of random weights; its sizes are the new one's
     teachers: Sequence[str] = field(default_factory=list)  # SOMs to learn from, see `som.distillation`
     weight_decay: float = 0.6  # much, for a small treebank that is read many times (docs/results.md)
     early_stopping: int = 0  # epochs without improvement after which training ends, 0 for never
@@ -102,6 +104,7 @@ class TrainSettings:
 
 
 SETTINGS = ("preset", "tree", "dsom", *(one.name for one in fields(TrainSettings)))
+SIZES = ("hidden_size", "syntactic_size", "num_slots", "prediction_network")
 SCHEDULES = {"cosine": "cosine", "plateau": "reduce_lr_on_plateau"}
 
 # Sizes, slots and dropout are the paper's; it does not tell its epochs, learning rate or weight decay.
@@ -143,6 +146,9 @@ def make_settings(
         if value not in choices:
             raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
     base: dict[str, Any] = {**PRESETS[preset], "num_slots": NUM_SLOTS[tree]}
+    if settings.get("start"):
+        config = load(settings["start"])[0].config
+        base |= {name: getattr(config, name) for name in SIZES}
     if not settings.get("prediction_network", True):
         base["next_attachment"] = "sampled"  # there is none to be told
     if dsom:
@@ -232,8 +238,23 @@ Builder = Callable[[TrainSettings, PreTrainedTokenizerFast], PreTrainedModel]
 
 
 def make_model(settings: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
-    """A new SOM."""
-    return SOMForCausalLM(make_config(settings, tokenizer))
+    """A new SOM, or one that begins with another's weights."""
+    model = SOMForCausalLM(make_config(settings, tokenizer))
+    if settings.start:
+        begin_with(model, settings.start, tokenizer)
+    return model
+
+
+def begin_with(model: SOMForCausalLM, start: str, tokenizer: PreTrainedTokenizerFast) -> None:
+    """Copy the weights of a checkpoint, which must fit."""
+    other, known = load(start)
+    for name in SIZES:
+        wanted, found = getattr(model.config, name), getattr(other.config, name)
+        if wanted != found:
+            raise ValueError(f"{start}: expected a model with {name} {wanted}, this one has {found}")
+    if known.get_vocab() != tokenizer.get_vocab():
+        raise ValueError(f"{start}: expected the vocabulary of the data; som prepare --tokenizer model:{start} has it")
+    model.load_state_dict(other.state_dict())
 
 
 def make_config(settings: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> SOMConfig:

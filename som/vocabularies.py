@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from huggingface_hub import hf_hub_download
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from tokenization_som import SOMTokenizer, unk_class
 
@@ -46,7 +46,8 @@ def word_pattern(words: Iterable[str]) -> str:
 
 
 def make_tokenizer(kind: str, sentences: Iterable[Sequence[str]]) -> PreTrainedTokenizerFast:
-    """The tokenizer of a vocabulary: `word`, `bpe:N` (both learnt in one pass over lists of words), `gpt2[:FOLDER]`.
+    """The tokenizer of a vocabulary: `word`, `bpe:N` (both learnt in one pass over lists of words), `gpt2[:FOLDER]`,
+    `model:CHECKPOINT` (that of a model).
 
     >>> tokenizer = make_tokenizer("word", [["the", "cat", "sees", "the", "cat"]])
     >>> tokenizer.decode(tokenizer("the cat purrs")["input_ids"])
@@ -59,7 +60,9 @@ def make_tokenizer(kind: str, sentences: Iterable[Sequence[str]]) -> PreTrainedT
         return gpt2_tokenizer(Path(option) if option else None)
     if name == "bpe" and option.isdecimal():
         return bpe_tokenizer(int(option), sentences)
-    raise ValueError(f"a vocabulary is word, bpe:N, gpt2 or gpt2:FOLDER, got {kind!r}")
+    if name == "model" and option:
+        return model_tokenizer(option)
+    raise ValueError(f"a vocabulary is word, bpe:N, gpt2[:FOLDER] or model:CHECKPOINT, got {kind!r}")
 
 
 def word_tokenizer(sentences: Iterable[Sequence[str]]) -> SOMTokenizer:
@@ -103,6 +106,14 @@ def gpt2_file(folder: Path | None, name: str) -> str:
         return hf_hub_download("openai-community/gpt2", name)
     except Exception as error:
         raise ValueError(f"GPT-2's {name} is not to be had from the Hub; give its folder as gpt2:FOLDER") from error
+
+
+def model_tokenizer(checkpoint: str) -> PreTrainedTokenizerFast:
+    """The tokenizer of a model that was trained before."""
+    try:
+        return AutoTokenizer.from_pretrained(checkpoint)  # type: ignore[return-value]  # ours are of that kind
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{checkpoint}: expected a checkpoint with a tokenizer") from error
 
 
 def byte_level(model: models.BPE) -> Tokenizer:

@@ -201,6 +201,29 @@ def test_word_dropout_needs_unk_classes(data, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+# A model to begin with
+
+
+def test_a_run_begins_with_another_model_in_its_sizes(data, tmp_path):
+    train(data, tmp_path / "first", **{**TINY, "num_slots": 5})
+    first, settings = str(tmp_path / "first"), {"epochs": 1, "batch_size": 4, "start": str(tmp_path / "first")}
+    train(data, tmp_path / "still", **settings, learning_rate=1e-30)
+    torch.testing.assert_close(weights(tmp_path / "still"), weights(tmp_path / "first"), atol=1e-12, rtol=0)
+    train(data, tmp_path / "on", **settings, dropout=0.5)
+    model = SOMForCausalLM.from_pretrained(tmp_path / "on")
+    assert (model.config.hidden_size, model.config.num_slots, model.config.dropout) == (8, 5, 0.5)
+    with pytest.raises(ValueError, match=f"{first}: expected a model with hidden_size 9, this one has 8"):
+        train(data, tmp_path / "other", **settings, hidden_size=9)
+
+
+def test_a_model_of_other_words_cannot_be_begun_with(data, tmp_path, checkpoint):
+    with pytest.raises(ValueError, match=f"som prepare --tokenizer model:{checkpoint} has it"):
+        train(data, tmp_path / "run", epochs=1, start=checkpoint)
+    files = {split: [data.parent / f"{split}.conllu"] for split in ("train", "validation", "test")}
+    prepare(files, tmp_path / "data", tokenizer=f"model:{checkpoint}")
+    train(tmp_path / "data", tmp_path / "run", epochs=1, start=checkpoint)
+
+
 # Teachers
 
 
