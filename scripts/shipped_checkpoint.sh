@@ -4,6 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-python scripts/open_shipped.py --only SOM --seeds 0 --results runs/shipped ${DATA:+--data "$DATA"}
-python scripts/pack.py runs/ewt-word/shipped_som-0 som/checkpoint
+mkdir -p runs/before
+git archive 1388bf2 som/checkpoint | tar -x -C runs/before  # what shipped before, its first teacher
+python scripts/open_shipped.py --only "SOM, taught" --seeds 0 --results runs/shipped ${DATA:+--data "$DATA"}
+python scripts/pack.py runs/ewt-word/taught_som-0 som/checkpoint
 bash scripts/shipped_results.sh

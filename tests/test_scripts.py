@@ -96,7 +96,7 @@ def arguments(script: str, lab: Path) -> list[str]:
         "open_domains": ["SOM"],
         "open_parsing": ["SOM", "right-branching trees", "oracle binary trees"],
         "open_syntax": ["SOM", "LSTM"],
-        "open_shipped": ["SOM, beam", "LSTM"],
+        "open_shipped": ["SOM, taught, beam", "LSTM"],
         "ptb": [
             "SOM, constituency trees",
             "shift-reduce, constituency trees",
@@ -166,7 +166,7 @@ def test_rows_measure_what_they_are_named_after(done):
     others = [json.loads(file.read_text()) for file in (done / "runs/tiny/ewt-word").glob("lstm_*/training.json")]
     assert len(others) == 2  # learning rates
     assert lstm["best"]["ppl"] == min(other["validation"]["ppl"] for other in others)
-    assert (done / "runs/tiny/ewt-word/shipped_som-0").is_dir()  # what scripts/shipped_checkpoint.sh packs
+    assert (done / "runs/tiny/ewt-word/taught_som-0").is_dir()  # what scripts/shipped_checkpoint.sh packs
 
 
 def test_the_lstm_beside_the_shipped_one_is_the_better_of_its_trainings(scripts, monkeypatch):
