@@ -47,17 +47,24 @@ def som_run(args: argparse.Namespace, seed: int) -> Path:
     return record.trained(args, ewt_data(args), "shipped SOM", seed, **RECIPE)
 
 
+def start_of(args: argparse.Namespace) -> str:
+    """What the others begin with; a trial has words and sizes of its own."""
+    return str(som_run(args, 0) if args.given else BEFORE)
+
+
+def further_run(args: argparse.Namespace, seed: int) -> Path:
+    return record.trained(args, ewt_data(args), "further SOM", seed, **TAUGHT, start=start_of(args))
+
+
 def taught_run(args: argparse.Namespace, seed: int) -> Path:
-    """Begins with the first of its teachers."""
-    before = som_run(args, 0) if args.given else BEFORE  # which has the sizes and words of the tables
-    start, *others = map(str, (before, som_run(args, 1)))
-    lessons = {**TAUGHT, "start": start, "teachers": [start, *others]}
-    return record.trained(args, ewt_data(args), "taught SOM", seed, **lessons)
+    lessons = {"start": start_of(args), "teachers": [start_of(args), str(som_run(args, 1))]}
+    return record.trained(args, ewt_data(args), "taught SOM", seed, **TAUGHT, **lessons)
 
 
 SOMS = {
     "SOM": (som_run, "marginal", RECIPE),
     "SOM, beam": (som_run, "beam", RECIPE),
+    "SOM, four more epochs": (further_run, "marginal", TAUGHT),  # and no teachers
     "SOM, taught": (taught_run, "marginal", TAUGHT),
     "SOM, taught, beam": (taught_run, "beam", TAUGHT),
 }
