@@ -49,7 +49,7 @@ def som_run(args: argparse.Namespace, seed: int) -> Path:
 
 def start_of(args: argparse.Namespace) -> str:
     """What the others begin with; a trial has words and sizes of its own."""
-    return str(som_run(args, 0) if args.given else BEFORE)
+    return str(som_run(args, 0) if args.given else record.existing(BEFORE / "config.json").parent)
 
 
 def further_run(args: argparse.Namespace, seed: int) -> Path:

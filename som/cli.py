@@ -198,7 +198,8 @@ def prepare_sources(args: argparse.Namespace) -> dict[str, Any]:
 def prepare_command(args: argparse.Namespace) -> None:
     from som.data import prepare, summary_table, typical_tree
 
-    check_outputs(None, args.json)
+    if args.json and Path(args.json).parent not in (Path(args.out), *Path(args.out).parents):  # these will be there
+        check_outputs(None, args.json)
     progress_bars_only_in_terminals()
     summary = prepare(
         prepare_sources(args),

@@ -30,13 +30,20 @@ def teach(
         raise ValueError("teachers need a student that learns the oracle's next attachment")
     models = []
     for teacher in teachers:
-        model, known = load(teacher)
-        if known.get_vocab() != tokenizer.get_vocab() or model.config.num_slots != student.config.num_slots:
-            raise ValueError(f"{teacher}: expected a teacher with the student's vocabulary and slots")
-        if not model.config.prediction_network:
-            raise ValueError(f"{teacher}: expected a teacher with a prediction network")
-        models.append(model.requires_grad_(False).to(device))  # type: ignore[arg-type]  # the library's annotation
+        model = load_of_same_words(teacher, student, tokenizer)
+        if model.config.num_slots != student.config.num_slots or not model.config.prediction_network:
+            slots = student.config.num_slots
+            raise ValueError(f"{teacher}: expected a teacher with {slots} slots and a prediction network")
+        models.append(model.requires_grad_(False).to(device, student.dtype))  # type: ignore[arg-type]
     student.register_forward_hook(Teachers(models), with_kwargs=True)
+
+
+def load_of_same_words(path: str, like: SOMForCausalLM, tokenizer: PreTrainedTokenizerBase) -> SOMForCausalLM:
+    """The model of a checkpoint, which must have the same vocabulary as another one."""
+    model, known = load(path)
+    if known.get_vocab() != tokenizer.get_vocab() or model.config.vocab_size != like.config.vocab_size:
+        raise ValueError(f"{path}: expected the vocabulary of the data; som prepare --tokenizer model:{path} has it")
+    return model
 
 
 class Teachers:
@@ -45,8 +52,8 @@ class Teachers:
     One of them is asked about each batch, any of them with the same chance: cross-entropies are linear in what is
     expected, so in the mean over batches this is the average of all. It is asked at the states that the student itself
     reached, so it follows the student's decisions. What to expect of a word depends on where it attaches, and the
-    student learns it after the oracle's attachment: words are asked for where that is the one it took. Teachers read
-    the words themselves, also where the student reads an unknown one."""
+    student learns it after the oracle's attachment: words are asked for where that is the one it took, and elsewhere
+    the treebank alone tells them. Teachers read the words themselves, also where the student reads an unknown one."""
 
     def __init__(self, models: Sequence[SOMForCausalLM]):
         self.models = models
@@ -75,11 +82,11 @@ class Teachers:
             words = teacher.lm_head(told.last_hidden_state[agreed])
         return (
             cross_entropy(output.logits[agreed], words),
-            cross_entropy(output.attach_logits[decided], told.attach_logits[decided])
-            + cross_entropy(output.next_attach_logits[before], told.next_attach_logits[before]),
+            cross_entropy(output.attach_logits[decided].clamp(min=DEAD), told.attach_logits[decided])
+            + cross_entropy(output.next_attach_logits[before].clamp(min=DEAD), told.next_attach_logits[before]),
         )
 
 
 def cross_entropy(logits: Tensor, told: Tensor) -> Tensor:
-    """Summed over rows; where there is nothing to attach to, both are -inf."""
-    return F.cross_entropy(logits.clamp(min=DEAD), told.softmax(dim=-1), reduction="sum")
+    """Summed over rows."""
+    return F.cross_entropy(logits, told.softmax(dim=-1), reduction="sum")

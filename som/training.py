@@ -50,7 +50,7 @@ from transformers import (
 from configuration_som import SOMConfig
 from modeling_som import SOMForCausalLM
 from som.data import IGNORED, SUMMARY, SOMCollator, fingerprint
-from som.distillation import teach
+from som.distillation import load_of_same_words, teach
 from som.files import write_whole
 from som.inference import load
 from som.metrics import Accuracy, Perplexity
@@ -93,7 +93,7 @@ class TrainSettings:
     schedule: str = "cosine"  # or "plateau": halved whenever an epoch does not improve
     beta1: float = 0.0
     start: str = ""  # the model to begin with instead of random weights; its sizes are the new one's
-    teachers: Sequence[str] = field(default_factory=list)  # SOMs to learn from, see `som.distillation`
+    teachers: list[str] = field(default_factory=list)  # SOMs to learn from, see `som.distillation`
     weight_decay: float = 0.6  # much, for a small treebank that is read many times (docs/results.md)
     early_stopping: int = 0  # epochs without improvement after which training ends, 0 for never
     seed: int = 0
@@ -146,9 +146,6 @@ def make_settings(
         if value not in choices:
             raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
     base: dict[str, Any] = {**PRESETS[preset], "num_slots": NUM_SLOTS[tree]}
-    if settings.get("start"):
-        config = load(settings["start"])[0].config
-        base |= {name: getattr(config, name) for name in SIZES}
     if not settings.get("prediction_network", True):
         base["next_attachment"] = "sampled"  # there is none to be told
     if dsom:
@@ -238,22 +235,17 @@ Builder = Callable[[TrainSettings, PreTrainedTokenizerFast], PreTrainedModel]
 
 
 def make_model(settings: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
-    """A new SOM, or one that begins with another's weights."""
-    model = SOMForCausalLM(make_config(settings, tokenizer))
-    if settings.start:
-        begin_with(model, settings.start, tokenizer)
-    return model
+    """A new SOM."""
+    return SOMForCausalLM(make_config(settings, tokenizer))
 
 
 def begin_with(model: SOMForCausalLM, start: str, tokenizer: PreTrainedTokenizerFast) -> None:
     """Copy the weights of a checkpoint, which must fit."""
-    other, known = load(start)
-    for name in SIZES:
+    other = load_of_same_words(start, model, tokenizer)
+    for name in (*SIZES, "layer_norm_eps"):
         wanted, found = getattr(model.config, name), getattr(other.config, name)
         if wanted != found:
             raise ValueError(f"{start}: expected a model with {name} {wanted}, this one has {found}")
-    if known.get_vocab() != tokenizer.get_vocab():
-        raise ValueError(f"{start}: expected the vocabulary of the data; som prepare --tokenizer model:{start} has it")
     model.load_state_dict(other.state_dict())
 
 
@@ -522,6 +514,8 @@ def train(
     settings = make_settings(**record["given"])
     args = training_arguments(settings, run, state.num_processes)
     trainer = make_trainer(settings, args, data, run, build)
+    if settings.start and not (resume and any(is_complete(one, state.num_processes) for one in checkpoints(run))):
+        begin_with(trainer.model, settings.start, data.tokenizer)  # type: ignore[arg-type]  # only SOMs begin so
     state.wait_for_everyone()  # all have looked at the folder
     if state.is_main_process:
         begin_run(run, record, resume)
@@ -586,6 +580,12 @@ def open_run(run: Path, data: TrainingData, given: dict[str, Any], resume: bool,
         raise FileExistsError(f"{run}: expected a new or empty folder, this one holds something else")
     if known and not resume and not overwrite:
         raise FileExistsError(f"{run}: holds a run already; --resume continues it, --overwrite replaces it")
+    for other in (given.get("start"), *given.get("teachers", ())):
+        if other and run.resolve() in (Path(other).resolve(), *Path(other).resolve().parents):
+            raise ValueError(f"{other}: expected a model outside of {run}, where the new one goes")
+    if given.get("start") and not (known and resume):
+        config = load(given["start"])[0].config
+        given = {**{name: getattr(config, name) for name in SIZES}, **given}
     settings = asdict(make_settings(**given))
     if known and resume:
         return resumed(json.loads((run / RUN).read_text(encoding="utf-8")), run, data, given)
@@ -664,9 +664,13 @@ def scratch_folder(run: Path) -> Iterator[Path]:
 # Checkpoints
 
 
+def checkpoints(run: Path) -> Iterator[Path]:
+    return run.glob("checkpoint-*")
+
+
 def last_checkpoint(run: Path) -> Path | None:
     """The newest checkpoint of a run, from which incomplete ones have been removed."""
-    return max(run.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]), default=None)
+    return max(checkpoints(run), key=lambda path: int(path.name.split("-")[1]), default=None)
 
 
 def trainer_state(checkpoint: Path) -> dict[str, Any]:
@@ -682,7 +686,7 @@ def is_finished(checkpoint: Path, epochs: int) -> bool:
 
 def remove_incomplete(run: Path) -> None:
     """Removes checkpoints that a kill or a full disk has cut short."""
-    for checkpoint in run.glob("checkpoint-*"):
+    for checkpoint in checkpoints(run):
         if PartialState().is_main_process and not is_complete(checkpoint, PartialState().num_processes):
             shutil.rmtree(checkpoint)
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from huggingface_hub import hf_hub_download
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -111,9 +111,12 @@ def gpt2_file(folder: Path | None, name: str) -> str:
 def model_tokenizer(checkpoint: str) -> PreTrainedTokenizerFast:
     """The tokenizer of a model that was trained before."""
     try:
-        return AutoTokenizer.from_pretrained(checkpoint)  # type: ignore[return-value]  # ours are of that kind
+        tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint)
     except (OSError, ValueError) as error:
         raise ValueError(f"{checkpoint}: expected a checkpoint with a tokenizer") from error
+    if None in (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id):
+        raise ValueError(f"{checkpoint}: expected a tokenizer with tokens for beginning, end and padding")
+    return tokenizer
 
 
 def byte_level(model: models.BPE) -> Tokenizer:

@@ -98,7 +98,7 @@ def make_world(folder: Path) -> None:
     with chdir(folder):
         for split, name, size in zip(SPLITS, NAMES, (96, 8, 8), strict=True):
             sentences = "".join(islice(grammar.builtin_treebank(split), size))
-            for treebank in ("en", "ptb"):
+            for treebank in ("en", "my", "ptb"):
                 Path(f"{treebank}-{name}.conllu").write_text(sentences)
         make_brackets()
         make_targets()

@@ -51,6 +51,8 @@ def test_the_summary_is_printed_or_written_as_json(corpus, capsys):
     code, out, _ = run(capsys, "prepare", *corpus, "--json", "summary.json", "--overwrite")
     assert code == 0 and "sentences" in out
     assert json.loads(Path("summary.json").read_text()) == json.loads(Path("out/som.json").read_text())
+    assert run(capsys, "prepare", *corpus, "--json", "new/out.json", "--out", "new/out")[0] == 0
+    assert Path("new/out.json").is_file()
 
 
 @pytest.mark.parametrize(

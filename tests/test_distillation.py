@@ -95,30 +95,36 @@ def test_validation_knows_no_teachers(sentences):
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"num_slots": 5}, "expected a teacher with the student's vocabulary and slots"),
-        ({"prediction_network": False}, "expected a teacher with a prediction network"),
+        ({"num_slots": 5}, "expected a teacher with 4 slots and a prediction network"),
+        ({"prediction_network": False}, "expected a teacher with 4 slots and a prediction network"),
+        ({"vocab_size": 24}, "expected the vocabulary of the data"),
     ],
 )
 def test_teachers_of_another_kind_are_refused(tmp_path, settings, message):
     tokenizer = word_tokenizer([["the", "cat"]] * 2)
     save(tmp_path, tokenizer, **settings)
     with pytest.raises(ValueError, match=message):
-        teach(make_model(**STUDENT), [str(tmp_path)], tokenizer, CPU)
+        teach(student(tokenizer), [str(tmp_path)], tokenizer, CPU)
 
 
 def test_teachers_of_other_words_are_refused(tmp_path):
     save(tmp_path, word_tokenizer([["the", "cat"]] * 2))
-    with pytest.raises(ValueError, match="expected a teacher with the student's vocabulary"):
-        teach(make_model(**STUDENT), [str(tmp_path)], word_tokenizer([["the", "dog"]] * 2), CPU)
+    other = word_tokenizer([["the", "dog"]] * 2)
+    with pytest.raises(ValueError, match="expected the vocabulary of the data"):
+        teach(student(other), [str(tmp_path)], other, CPU)
 
 
 def test_students_that_guess_the_next_attachment_are_refused(tmp_path):
     save(tmp_path, tokenizer := word_tokenizer([["the", "cat"]] * 2))
     with pytest.raises(ValueError, match="teachers need a student that learns the oracle's next attachment"):
         teach(make_model(), [str(tmp_path)], tokenizer, CPU)
-    teach(make_model(**STUDENT), [str(tmp_path)], AutoTokenizer.from_pretrained(tmp_path), CPU)
+    teach(student(tokenizer), [str(tmp_path)], AutoTokenizer.from_pretrained(tmp_path), CPU)
+
+
+def student(tokenizer) -> SOMForCausalLM:
+    return make_model(vocab_size=len(tokenizer), **STUDENT)
 
 
 def save(folder, tokenizer, **settings) -> None:
-    make_model(vocab_size=len(tokenizer), **settings).save_pretrained(folder)
+    make_model(**{"vocab_size": len(tokenizer), **settings}).save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -214,6 +214,20 @@ def test_a_run_begins_with_another_model_in_its_sizes(data, tmp_path):
     assert (model.config.hidden_size, model.config.num_slots, model.config.dropout) == (8, 5, 0.5)
     with pytest.raises(ValueError, match=f"{first}: expected a model with hidden_size 9, this one has 8"):
         train(data, tmp_path / "other", **settings, hidden_size=9)
+    with pytest.raises(ValueError, match=f"{first}: expected a model outside of {first}, where the new one goes"):
+        train(data, tmp_path / "first", overwrite=True, **settings)
+    assert weights(tmp_path / "first")
+
+
+def test_what_a_run_begins_with_is_not_needed_to_resume_it(data, tmp_path):
+    train(data, tmp_path / "first", **TINY, prediction_network=False)
+    given = {**TINY, "start": str(tmp_path / "first"), "learning_rate": 1e-30}
+    train(data, tmp_path / "on", **{**given, "epochs": 1})
+    (tmp_path / "first").rename(tmp_path / "elsewhere")
+    train(data, tmp_path / "on", resume=True, epochs=2)
+    torch.testing.assert_close(weights(tmp_path / "on"), weights(tmp_path / "elsewhere"), atol=1e-12, rtol=0)
+    with pytest.raises(ValueError, match="expected a checkpoint"):
+        train(data, tmp_path / "anew", **given)
 
 
 def test_a_model_of_other_words_cannot_be_begun_with(data, tmp_path, checkpoint):
@@ -229,9 +243,9 @@ def test_a_model_of_other_words_cannot_be_begun_with(data, tmp_path, checkpoint)
 
 def test_a_student_goes_on_with_its_teachers_when_it_is_resumed(data, tmp_path, monkeypatch):
     train(data, tmp_path / "teacher", **TINY)
-    settings = {**TINY, "seed": 1, "teachers": [str(tmp_path / "teacher")]}
+    train(data, tmp_path / "alone", **TINY, seed=1)
+    settings = {**TINY, "seed": 1, "teachers": [str(tmp_path / "teacher"), str(tmp_path / "alone")]}
     train(data, tmp_path / "whole", **settings)
-    train(data, tmp_path / "alone", **{**settings, "teachers": []})
 
     def interrupt(self, args, state, control, **kwargs):
         if state.epoch > 1:

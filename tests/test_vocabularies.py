@@ -133,3 +133,18 @@ def test_a_vocabulary_that_cannot_be_made_is_refused_in_one_line(kind, message):
     with pytest.raises(ValueError, match=message) as caught:
         make_tokenizer(kind, SENTENCES)
     assert "\n" not in str(caught.value)
+
+
+def test_the_vocabulary_of_a_model_is_taken_as_it_is(checkpoint):
+    taken, own = make_tokenizer(f"model:{checkpoint}", SENTENCES), AutoTokenizer.from_pretrained(checkpoint)
+    assert taken.get_vocab() == own.get_vocab() and type(taken) is type(own)
+
+
+def test_a_model_without_a_vocabulary_that_marks_sentences_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=f"{tmp_path}: expected a checkpoint with a tokenizer"):
+        make_tokenizer(f"model:{tmp_path}", SENTENCES)
+    tokenizer = vocabulary("bpe:300")
+    tokenizer.bos_token = None
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="expected a tokenizer with tokens for beginning, end and padding"):
+        make_tokenizer(f"model:{tmp_path}", SENTENCES)
