@@ -1,6 +1,6 @@
 """The checkpoint that ships, trained on UD English EWT and then taught by two models of its kind, beside an LSTM.
 
-git archive 1388bf2 som/checkpoint | tar -x -C runs/before    # after mkdir -p runs/before
+mkdir -p runs/before && git archive 1388bf2 som/checkpoint | tar -x -C runs/before
 python scripts/open_shipped.py
 
 The first teacher is the checkpoint that shipped before: the first seed of SOM, in half precision. The LSTM, of the
@@ -37,7 +37,7 @@ RECIPE = {  # larger than the models of the tables and trained longer
     "dropout": 0.2,
     "output_dropout": 0.4,
 }
-BEFORE = Path("runs/before/som/checkpoint")
+BEFORE = "before/som/checkpoint"  # among the runs
 TAUGHT = {**RECIPE, "epochs": 4}  # more, after those of the model that it begins with
 LSTM_RECIPE = {**language_models.OWN, "batch_size": 64, "embedding_dropout": 0.2, "output_dropout": 0.5}
 LSTMS = {f"shipped LSTM {decay}": {"epochs": 10, "weight_decay": decay} for decay in (0.3, 1.0)}  # the better one
@@ -49,7 +49,7 @@ def som_run(args: argparse.Namespace, seed: int) -> Path:
 
 def start_of(args: argparse.Namespace) -> str:
     """What the others begin with; a trial has words and sizes of its own."""
-    return str(som_run(args, 0) if args.given else record.existing(BEFORE / "config.json").parent)
+    return str(som_run(args, 0) if args.given else record.existing(args.runs / BEFORE / "config.json").parent)
 
 
 def further_run(args: argparse.Namespace, seed: int) -> Path:
@@ -57,8 +57,9 @@ def further_run(args: argparse.Namespace, seed: int) -> Path:
 
 
 def taught_run(args: argparse.Namespace, seed: int) -> Path:
-    lessons = {"start": start_of(args), "teachers": [start_of(args), str(som_run(args, 1))]}
-    return record.trained(args, ewt_data(args), "taught SOM", seed, **TAUGHT, **lessons)
+    start = start_of(args)
+    teachers = [start, str(som_run(args, 1))]
+    return record.trained(args, ewt_data(args), "taught SOM", seed, **TAUGHT, start=start, teachers=teachers)
 
 
 SOMS = {

@@ -56,7 +56,7 @@ def test_each_batch_is_told_by_one_of_the_teachers(sentences):
     batch, teachers = batch_of(sentences, "right"), [make_model(seed) for seed in (1, 2)]
 
     def losses(teachers, seeds=range(8)):
-        student = make_model(**STUDENT, oracle="static").train()  # takes the same decisions every time
+        student = make_model(**STUDENT, oracle="static")  # takes the same decisions every time
         student.register_forward_hook(Teachers(teachers), with_kwargs=True)
         return {loss(student, batch, seed).item() for seed in seeds}
 
