@@ -160,7 +160,11 @@ def add_prepare(commands: Any) -> None:
             f"--{split}", nargs="+", metavar="F", help="CoNLL-U or bracketed trees, plain or .gz; or folders of them"
         )
     parser.add_argument("--parser", default="spacy", help="with --text: spacy[:MODEL] (default) or stanza[:LANGUAGE]")
-    parser.add_argument("--tokenizer", default="word", help="word (default), bpe:N, gpt2[:FOLDER] or model:CHECKPOINT")
+    parser.add_argument(
+        "--tokenizer",
+        default="word",
+        help="word[:N] (default, words seen at least N = 2 times), bpe:N, gpt2[:FOLDER] or model:CHECKPOINT",
+    )
     parser.add_argument("--num-slots", type=positive, default=15, metavar="N", help="count trees deeper than this")
     parser.add_argument("--skip-bad", action="store_true", help="leave out, and count, sentences that cannot be read")
     parser.add_argument("--num-proc", type=positive, default=1, metavar="N", help="processes (default: 1)")

@@ -46,30 +46,30 @@ def word_pattern(words: Iterable[str]) -> str:
 
 
 def make_tokenizer(kind: str, sentences: Iterable[Sequence[str]]) -> PreTrainedTokenizerFast:
-    """The tokenizer of a vocabulary: `word`, `bpe:N` (both learnt in one pass over lists of words), `gpt2[:FOLDER]`,
-    `model:CHECKPOINT` (that of a model).
+    """The tokenizer of a vocabulary: `word[:N]` (words seen at least N times, 2 by default) and `bpe:N`, both learnt
+    in one pass over lists of words; `gpt2[:FOLDER]`; `model:CHECKPOINT` (that of a model).
 
     >>> tokenizer = make_tokenizer("word", [["the", "cat", "sees", "the", "cat"]])
     >>> tokenizer.decode(tokenizer("the cat purrs")["input_ids"])
     '<s> the cat UNK-LC-s'
     """
     name, _, option = kind.partition(":")
-    if kind == "word":
-        return word_tokenizer(sentences)
+    if kind == "word" or (name == "word" and option.isdecimal() and int(option) > 0):
+        return word_tokenizer(sentences, int(option or 2))
     if name == "gpt2":
         return gpt2_tokenizer(Path(option) if option else None)
     if name == "bpe" and option.isdecimal():
         return bpe_tokenizer(int(option), sentences)
     if name == "model" and option:
         return model_tokenizer(option)
-    raise ValueError(f"a vocabulary is word, bpe:N, gpt2[:FOLDER] or model:CHECKPOINT, got {kind!r}")
+    raise ValueError(f"a vocabulary is word[:N], bpe:N, gpt2[:FOLDER] or model:CHECKPOINT, got {kind!r}")
 
 
-def word_tokenizer(sentences: Iterable[Sequence[str]]) -> SOMTokenizer:
-    """Word types seen at least twice, the UNK classes of the others, and the special tokens."""
+def word_tokenizer(sentences: Iterable[Sequence[str]], min_count: int = 2) -> SOMTokenizer:
+    """Word types seen at least `min_count` times, the UNK classes of the others, and the special tokens."""
     counts = Counter(word for words in sentences for word in words)
-    known = {word: None for word, count in counts.most_common() if count > 1}
-    classes = {unk_class(word, known) for word, count in counts.items() if count == 1}
+    known = {word: None for word, count in counts.most_common() if count >= min_count}
+    classes = {unk_class(word, known) for word in counts.keys() - known.keys()}
     tokens = dict.fromkeys((PAD, UNK, BOS, EOS, *sorted(classes - {"UNK"}), *known))
     backend = Tokenizer(models.WordLevel({token: index for index, token in enumerate(tokens)}, unk_token=UNK))
     backend.pre_tokenizer = pre_tokenizers.Split(Regex(word_pattern(known)), behavior="removed", invert=True)

@@ -35,6 +35,12 @@ def test_the_word_vocabulary_holds_words_seen_twice_and_the_classes_of_the_other
     assert tokenizer.vocab_size == len(tokens)
 
 
+def test_rarer_words_can_be_left_to_their_classes():
+    tokenizer = make_tokenizer("word:3", [["a", "a", "a", "runs", "runs", "cats", "Ran"]])
+    tokens = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    assert tokens == ["<pad>", "<unk>", "<s>", "</s>", "UNK-INITC", "UNK-LC-s", "a"]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_pad_is_not_eos_and_every_special_token_has_its_place(kind):
     tokenizer = vocabulary(kind)
@@ -123,6 +129,8 @@ def test_a_learnt_vocabulary_has_the_size_asked_for():
     ("kind", "message"),
     [
         ("words", "got 'words'"),
+        ("word:0", "got 'word:0'"),
+        ("word:few", "got 'word:few'"),
         ("bpe", "got 'bpe'"),
         ("bpe:many", "got 'bpe:many'"),
         ("bpe:10", "at least 259.*got 10"),
