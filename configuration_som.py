@@ -1,10 +1,19 @@
 """Configuration of Syntactic Ordered Memory (SOM)."""
 
+from dataclasses import fields
+from difflib import get_close_matches
+
 from huggingface_hub.dataclasses import strict
-from transformers import PreTrainedConfig
+from transformers import GenerationConfig, PreTrainedConfig
 
 ORACLES = ("dynamic", "dynamic_paper", "static", "left_branching")
 NEXT_ATTACHMENTS = ("sampled", "oracle", "marginal")
+# what the library reads from a configuration, or puts there, beyond its declared fields and properties
+LIBRARY_KEYS = {
+    *GenerationConfig().to_dict(),
+    *("attn_implementation", "auto_map", "custom_pipelines", "experts_implementation", "finetuning_task"),
+    *("per_layer_config", "quantization_config", "task_specific_params"),
+}
 
 
 @strict
@@ -27,7 +36,10 @@ class SOMConfig(PreTrainedConfig):
     """
 
     model_type = "som"
-    keys_to_ignore_at_inference = ["past_key_values"]
+    keys_to_ignore_at_inference = [  # all but the logits, so that the Trainer's metrics get what they expect
+        *("past_key_values", "lm_loss", "structure_loss"),
+        *("depths", "oracle_depths", "attach_logits", "next_attach_logits"),
+    ]
 
     vocab_size: int = 50257
     hidden_size: int = 400
@@ -51,6 +63,16 @@ class SOMConfig(PreTrainedConfig):
     pad_token_id: int | None = None
     num_hidden_layers: int = 1  # for the library, which sizes caches by it; a SOM has one recurrent state
 
+    def __post_init__(self, **kwargs):
+        """Refuses keys that nobody knows: misspelt ones, and in a file those of a newer version, which may change what
+        the weights mean. Those of the library and of its tools pass, as do private ones."""
+        for key in kwargs:
+            if not (key.startswith("_") or key in LIBRARY_KEYS or hasattr(PreTrainedConfig, key)):
+                similar = get_close_matches(key, [field.name for field in fields(self)], n=1)
+                hint = f"did you mean {similar[0]}?" if similar else "is it one of a newer version?"
+                raise ValueError(f"{key} is no setting of a SOM: {hint}")
+        super().__post_init__(**kwargs)
+
     @property
     def layer_types(self) -> list[str]:
         """Tells the library that the cache is a recurrent state, not a list of keys and values."""
@@ -62,6 +84,8 @@ class SOMConfig(PreTrainedConfig):
 
     def validate_architecture(self):
         """Refuses combinations that mean nothing, in one sentence each."""
+        if self.num_hidden_layers != 1:
+            raise ValueError(f"num_hidden_layers must be 1, a SOM has no more layers, got {self.num_hidden_layers}")
         if self.num_slots < 1:
             raise ValueError(f"num_slots must be at least 1, got {self.num_slots}")
         if self.hidden_size < 1 or not 0 <= self.syntactic_size < self.hidden_size:

@@ -8,6 +8,9 @@ Decisions are hard, so a pass with gradients first *explores* (`SOMModel.grow`: 
 the look-ahead parser needs) and then *learns* (`SOMModel.regrow`: with all decisions known, every subtree is built
 once, level by level over the whole batch). The parsers, the prediction network and the output layer then run over all
 tokens at once. Only live slots are ever computed.
+
+`torch.compile` gives the same numbers, from many small graphs, since each decision breaks them; `torch.export`, ONNX
+and `torch.jit.trace` are refused, because they would keep one tree for all sentences.
 """
 
 from collections.abc import Callable
@@ -24,6 +27,8 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 from transformers.generation import GenerationMixin
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import ModelOutput
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+from transformers.utils import logging
 from transformers.utils.generic import can_return_tuple
 
 try:  # on the Hub the two files lie side by side in a package
@@ -31,8 +36,11 @@ try:  # on the Hub the two files lie side by side in a package
 except ImportError:  # in this repository they are top-level modules
     from configuration_som import SOMConfig
 
+logger = logging.get_logger(__name__)
+
 NONE = -100  # "no label" and "masked" in every integer tensor, as everywhere in transformers
 CHUNK = 2**21  # logits that are worked on at a time: few enough for a processor's cache
+FEW = 16  # rows that `linear` divides among threads
 
 
 # ---------------------------------------------------------------------------------------------- state
@@ -526,22 +534,30 @@ class Dropout(nn.Dropout):
         return x * keep.mul_(2**16 / (2**16 - dropped))
 
 
-class Linear(nn.Linear):
-    """A linear map that is quick for few rows too: on a CPU each thread computes a share of the outputs, where the
-    stock one leaves a single row to one thread and divides a few rows badly."""
+def linear(layer: nn.Module, x: Tensor) -> Tensor:
+    """`layer(x)`, quick for few rows too: on a CPU each thread computes a share of the outputs, where the stock layer
+    leaves a single row to one thread and divides a few rows badly.
 
-    FEW = 16
+    This is a function because tools for adapters and quantization look for layers of the type `nn.Linear` itself. What
+    they put in its place is called as it is."""
+    few = x.ndim == 2 and len(x) <= FEW and x.device.type == "cpu"
+    if not few or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling():
+        return layer(x)
+    threads = torch.get_num_threads()
+    if threads == 1 or not is_plain(layer):
+        return layer(x)
+    weight, bias = layer.weight, layer.bias
+    even = len(weight) // threads * threads
+    shares = weight[:even].unflatten(0, (threads, -1))  # (threads, outputs / threads, inputs)
+    shares = shares.bmm(x.T.expand(threads, -1, -1)).flatten(0, 1)  # (outputs, R)
+    y = torch.cat([shares, weight[even:] @ x.T]).T.contiguous()
+    return y if bias is None else y + bias
 
-    def forward(self, x: Tensor) -> Tensor:
-        threads = torch.get_num_threads()
-        few = x.ndim == 2 and len(x) <= self.FEW and x.device.type == "cpu"
-        if not few or threads == 1 or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
-            return super().forward(x)
-        even = self.out_features // threads * threads
-        shares = self.weight[:even].unflatten(0, (threads, -1))  # (threads, outputs / threads, inputs)
-        shares = shares.bmm(x.T.expand(threads, -1, -1)).flatten(0, 1)  # (outputs, R)
-        y = torch.cat([shares, self.weight[even:] @ x.T]).T.contiguous()
-        return y if self.bias is None else y + self.bias
+
+def is_plain(layer: nn.Module) -> bool:
+    """Whether a layer is its weights and nothing else: no adapter, no hook, no quantized or sharded weights."""
+    hooked = layer._forward_hooks or layer._forward_pre_hooks or "forward" in vars(layer)
+    return type(layer) is nn.Linear and type(layer.weight) in (nn.Parameter, Tensor) and not hooked
 
 
 class SegmentedLinear(nn.Module):
@@ -550,16 +566,16 @@ class SegmentedLinear(nn.Module):
     def __init__(self, config: SOMConfig, inputs: int, outputs: int):
         super().__init__()
         self.semantic_size, self.outputs = config.semantic_size, outputs
-        self.semantic = Linear(inputs * config.hidden_size, outputs * config.semantic_size)
+        self.semantic = nn.Linear(inputs * config.hidden_size, outputs * config.semantic_size)
         if config.syntactic_size:
-            self.syntactic = Linear(inputs * config.syntactic_size, outputs * config.syntactic_size)
+            self.syntactic = nn.Linear(inputs * config.syntactic_size, outputs * config.syntactic_size)
 
     def forward(self, x: Tensor) -> Tensor:  # (R, inputs, D) → (R, outputs, D)
         if self.semantic_size == x.shape[-1]:
-            return self.semantic(x.flatten(1)).unflatten(1, (self.outputs, -1))
+            return linear(self.semantic, x.flatten(1)).unflatten(1, (self.outputs, -1))
         semantic, syntactic = (part.flatten(1) for part in x.tensor_split([self.semantic_size], dim=-1))
-        semantic = self.semantic(torch.cat([semantic, syntactic], dim=1)).unflatten(1, (self.outputs, -1))
-        return torch.cat([semantic, self.syntactic(syntactic).unflatten(1, (self.outputs, -1))], dim=-1)
+        semantic = linear(self.semantic, torch.cat([semantic, syntactic], dim=1)).unflatten(1, (self.outputs, -1))
+        return torch.cat([semantic, linear(self.syntactic, syntactic).unflatten(1, (self.outputs, -1))], dim=-1)
 
 
 class SegmentedNorm(nn.Module):
@@ -601,7 +617,7 @@ class Parser(nn.Module):
     def __init__(self, config: SOMConfig):
         super().__init__()
         self.semantic_size = config.semantic_size if config.syntactic_size else 0
-        self.score = Linear(config.hidden_size, 1, bias=False)
+        self.score = nn.Linear(config.hidden_size, 1, bias=False)
         self.dropout = Dropout(config.dropout)
 
     def read(self, x: Tensor) -> Tensor:
@@ -611,7 +627,7 @@ class Parser(nn.Module):
         return self.dropout(x)
 
     def scores(self, hidden: Tensor) -> Tensor:  # (…, D) → (…)
-        return self.score(self.dropout(hidden.relu())).squeeze(-1) / hidden.shape[-1] ** 0.5
+        return linear(self.score, self.dropout(hidden.relu())).squeeze(-1) / hidden.shape[-1] ** 0.5
 
 
 class LookAheadParser(Parser):
@@ -619,16 +635,16 @@ class LookAheadParser(Parser):
 
     def __init__(self, config: SOMConfig):
         super().__init__(config)
-        self.query = Linear(config.hidden_size, config.hidden_size, bias=False)
-        self.key = Linear(config.hidden_size, config.hidden_size, bias=False)
+        self.query = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
+        self.key = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
         self.query_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.key_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
     def queries(self, x: Tensor) -> Tensor:
-        return self.query_norm(self.query(self.read(x)))
+        return self.query_norm(linear(self.query, self.read(x)))
 
     def keys(self, candidates: Tensor) -> Tensor:
-        return self.key_norm(self.key(self.read(candidates)))
+        return self.key_norm(linear(self.key, self.read(candidates)))
 
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
         return self.scores(queries + keys)
@@ -643,10 +659,10 @@ class ZeroStepParser(Parser):
 
     def __init__(self, config: SOMConfig):
         super().__init__(config)
-        self.project = Linear(config.hidden_size, config.hidden_size)
+        self.project = nn.Linear(config.hidden_size, config.hidden_size)
 
     def forward(self, candidates: Tensor) -> Tensor:
-        return self.scores(self.project(self.read(candidates)))
+        return self.scores(linear(self.project, self.read(candidates)))
 
 
 class Growth(NamedTuple):
@@ -687,6 +703,15 @@ def choose(logits: Tensor, sample: bool) -> Tensor:
     return logits.argmax(dim=-1)
 
 
+def live_slots(depth: Tensor, slots: int) -> Tensor:
+    """(…, slots): the attachments that are possible from a depth, whatever their scores; none at masked tokens.
+
+    >>> live_slots(torch.tensor([0, 5, NONE]), 3).int().tolist()
+    [[1, 0, 0], [1, 1, 1], [0, 0, 0]]
+    """
+    return torch.arange(slots, device=depth.device) <= depth[..., None]
+
+
 # ---------------------------------------------------------------------------------------------- model
 
 
@@ -694,8 +719,22 @@ class SOMPreTrainedModel(PreTrainedModel):
     config_class = SOMConfig
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
-    _no_split_modules = ["Cell"]
     _is_stateful = True
+
+    def post_init(self):
+        """Makes the model one unit of FSDP and of device maps: how often a part of it is called depends on the tree,
+        so processes with other sentences would wait for each other for ever, and its parts share their tensors."""
+        super().post_init()
+        self._no_split_modules = {type(self).__name__}
+
+    @classmethod
+    def from_pretrained(cls, *args, device_map=None, **kwargs):
+        """Refuses device maps with several devices; `cpu` and `disk` may hold what is offloaded."""
+        if isinstance(device_map, dict):
+            check_device_map(device_map)
+        loaded = super().from_pretrained(*args, device_map=device_map, **kwargs)
+        check_device_map(getattr(loaded[0] if isinstance(loaded, tuple) else loaded, "hf_device_map", {}))
+        return loaded
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
@@ -709,6 +748,13 @@ class SOMPreTrainedModel(PreTrainedModel):
         named = {"AutoModel": "modeling_som.SOMModel", "AutoModelForCausalLM": "modeling_som.SOMForCausalLM"}
         self.config.auto_map = {**(getattr(self.config, "auto_map", None) or {}), **named}
         super().save_pretrained(*args, **kwargs)
+
+
+def check_device_map(device_map: dict):
+    """Refuses to compute one step on several devices."""
+    devices = sorted({str(device) for device in device_map.values()} - {"cpu", "disk"})
+    if len(devices) > 1:
+        raise ValueError(f"device_map must keep the model on one device, got {' and '.join(devices)}")
 
 
 class SOMModel(SOMPreTrainedModel):
@@ -741,8 +787,9 @@ class SOMModel(SOMPreTrainedModel):
     ) -> SOMModelOutput:
         """`first_sibling` counts a row's unmasked tokens, as if the row stood alone; `marginal` asks for the states
         after every guess of p', by default where the configuration does and the decisions are not given."""
+        positions = kwargs.get("position_ids")
         state, mask = self.check_inputs(
-            input_ids, inputs_embeds, attention_mask, past_key_values, first_sibling, depths
+            input_ids, inputs_embeds, attention_mask, past_key_values, first_sibling, depths, positions
         )
         words = self.embed(input_ids) if inputs_embeds is None else inputs_embeds  # (B, T, D)
         marginal = self.wants_mixture(marginal, given=depths is not None)
@@ -823,14 +870,13 @@ class SOMModel(SOMPreTrainedModel):
         logits = self.live_logits(self.next_parser(state.candidates), state.depth)
         rows, guess = torch.arange(len(logits), device=logits.device), choose(logits, self.training)
         hidden = self.predict_cell(state.prefix[rows, guess], state.candidates[rows, guess])
-        live = logits[:, : state.prefix.shape[1]] > -torch.inf
+        live = live_slots(state.depth, state.prefix.shape[1])
         branches = self.predict_cell(state.prefix[live], state.candidates[live]) if marginal else None
         return hidden, logits, branches
 
     def live_logits(self, scores: Tensor, depth: Tensor) -> Tensor:
         """(B, K) → (B, N), -inf where there is nothing to attach to."""
-        dead = torch.arange(scores.shape[1], device=scores.device) > depth[:, None]
-        scores = scores.masked_fill(dead, -torch.inf)
+        scores = scores.masked_fill(~live_slots(depth, scores.shape[1]), -torch.inf)
         return F.pad(scores, (0, self.config.num_slots - scores.shape[1]), value=-torch.inf)
 
     def wants_mixture(self, marginal: bool | None, given: bool) -> bool:
@@ -847,7 +893,7 @@ class SOMModel(SOMPreTrainedModel):
         words = self.embed_tokens(input_ids)
         if not self.training:
             return words
-        types = words.new_ones(self.embed_tokens.num_embeddings, 1)
+        types = words.new_ones(self.config.vocab_size, 1)
         return words * F.dropout(types, self.config.embedding_dropout)[input_ids]
 
     @torch.no_grad()
@@ -973,8 +1019,13 @@ class SOMModel(SOMPreTrainedModel):
         known = known.to(own.device) - 1
         return torch.where(known >= 0, known, own)
 
-    def check_inputs(self, input_ids, inputs_embeds, attention_mask, past_key_values, first_sibling, depths):
-        """Refuses what cannot be meant, before any work; returns the state and the mask, or None for each."""
+    def check_inputs(
+        self, input_ids, inputs_embeds, attention_mask, past_key_values, first_sibling, depths, position_ids
+    ):
+        """Validates the inputs before any computation; returns the state and the mask, or None for each."""
+        exporting = torch.compiler.is_compiling() and not torch.compiler.is_dynamo_compiling()
+        if exporting or torch.jit.is_tracing():
+            raise NotImplementedError("a SOM cannot be exported: the tree decides what is computed")
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("exactly one of input_ids and inputs_embeds must be given")
         tokens = inputs_embeds if input_ids is None else input_ids
@@ -986,6 +1037,8 @@ class SOMModel(SOMPreTrainedModel):
         for name, tensor in {"first_sibling": first_sibling, "depths": depths}.items():
             if tensor is not None and tensor.shape != (B, T):
                 raise ValueError(f"{name} must have the tokens' shape {(B, T)}, got {tuple(tensor.shape)}")
+        if position_ids is not None and position_ids.shape not in ((B, T), (1, T), (T,)):
+            raise ValueError(f"position_ids must have the tokens' shape {(B, T)}, got {tuple(position_ids.shape)}")
         if attention_mask is not None and (attention_mask.shape[:-1] != (B,) or attention_mask.shape[-1] < T):
             raise ValueError(f"attention_mask must cover the tokens' {(B, T)}, got {tuple(attention_mask.shape)}")
         if past_key_values is not None and not isinstance(past_key_values, SOMCache):
@@ -997,12 +1050,13 @@ class SOMModel(SOMPreTrainedModel):
             raise ValueError("first_sibling labels whole sentences and cannot be combined with past_key_values")
         mask = None if attention_mask is None else attention_mask[:, -T:].bool()
         mask = None if mask is None or mask.all() else mask
-        self.check_values(input_ids, mask, state, first_sibling, depths)
+        positions = None if position_ids is None else position_ids.expand(B, T)
+        self.check_values(input_ids, mask, state, first_sibling, depths, positions)
         return state, mask
 
-    def check_values(self, input_ids, mask, state, first_sibling, depths):
+    def check_values(self, input_ids, mask, state, first_sibling, depths, positions):
         """The checks that look at numbers, with one wait for the device."""
-        vocab_size, rules = self.embed_tokens.num_embeddings, {}
+        vocab_size, rules = self.config.vocab_size, {}
         if input_ids is not None:
             rules[f"input_ids must be in 0…{vocab_size - 1}"] = (input_ids < 0) | (input_ids >= vocab_size)
         if first_sibling is not None:
@@ -1014,6 +1068,9 @@ class SOMModel(SOMPreTrainedModel):
             rule = f"depths must start at 0 and then be in 1…min(depth before + 1, {self.config.num_slots})"
             before = None if state is None else state.depth
             rules[rule] = unreachable(depths, mask, before, self.config.num_slots)
+        if positions is not None:
+            rule = "position_ids must increase along a row, since a row is one sentence (packed sentences need rows)"
+            rules[rule] = restarts(positions, mask, None if state is None else state.depth)
         broken = torch.stack([wrong.any() for wrong in rules.values()]).tolist() if rules else []
         for (rule, wrong), found in zip(rules.items(), broken, strict=True):
             if found:
@@ -1042,6 +1099,15 @@ def unreachable(depths: Tensor, mask: Tensor | None, state_depth: Tensor | None,
     return real & ((depths < lowest) | (depths > (before + 1).clamp(max=num_slots)))
 
 
+def restarts(positions: Tensor, mask: Tensor | None, state_depth: Tensor | None) -> Tensor:
+    """(B, T): where a real token's position is not after those before it; one of position 0 follows nothing."""
+    real = torch.ones_like(positions, dtype=torch.bool) if mask is None else mask.to(positions.device)
+    begun = positions.new_full((len(positions),), -1) if state_depth is None else state_depth.to(positions)
+    before = torch.cat([begun[:, None].clamp(max=0), torch.where(real, positions, -1)], dim=1)
+    before = before.cummax(1).values[:, :-1]  # the largest position so far
+    return real & (positions <= before)
+
+
 class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
     """A SOM with its output layer, tied to the input embedding.
 
@@ -1054,7 +1120,7 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         super().__init__(config)
         self.model = SOMModel(config)
         self.output_dropout = Dropout(config.output_dropout)
-        self.lm_head = Linear(config.hidden_size, config.vocab_size)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
         self.post_init()
 
     @classmethod
@@ -1078,6 +1144,8 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
             order = mask.argsort(dim=1, stable=True)  # (B, T)
             inputs["attention_mask"] = mask.gather(1, order)
             inputs[name] = tokens[torch.arange(len(order), device=order.device)[:, None], order]
+            if inputs.get("position_ids") is not None:
+                inputs["position_ids"] = inputs["position_ids"].expand(order.shape).gather(1, order)
         return inputs
 
     @can_return_tuple
@@ -1118,6 +1186,8 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
             return_dict=True,
             **kwargs,
         )
+        if self.training and labels is None and first_sibling is not None and num_items is not None:
+            logger.warning_once("label smoothing leaves out the structure loss, and so may your compute_loss_func")
         keep = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         lm_loss = structure_loss = targets = None
         if labels is not None:
@@ -1147,10 +1217,10 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         shape = labels.shape if tokens is None else tokens.shape[:2]
         if labels.shape != shape:
             raise ValueError(f"labels must have the tokens' shape {tuple(shape)}, got {tuple(labels.shape)}")
-        wrong = (labels != NONE) & ((labels < 0) | (labels >= self.lm_head.out_features))
+        wrong = (labels != NONE) & ((labels < 0) | (labels >= self.config.vocab_size))
         if wrong.any():
             row, column = wrong.nonzero()[0].tolist()
-            rule = f"labels must be in 0…{self.lm_head.out_features - 1}, or -100 for none"
+            rule = f"labels must be in 0…{self.config.vocab_size - 1}, or -100 for none"
             raise ValueError(f"{rule}: not so in row {row}, column {column}")
 
     def weigh(self, lm_loss: Tensor | None, structure_loss: Tensor | None) -> Tensor | None:
@@ -1165,8 +1235,8 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         real = out.depths[:, keep] != NONE  # (B, kept)
         if out.branch_states is not None:
             words = self.mixture(out, keep, real)
-        elif targets is None or not is_plain(self.lm_head):
-            words = self.lm_head(self.output_dropout(out.last_hidden_state[:, keep][real]))
+        elif targets is None or not is_plain(self.lm_head) or self.lm_head.bias is None:
+            words = linear(self.lm_head, self.output_dropout(out.last_hidden_state[:, keep][real]))
         else:
             hidden = out.last_hidden_state[:, keep][real]
             logits, total = self.next_words(hidden, targets, real)
@@ -1190,17 +1260,17 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         """(P, V): log of the mixture of the predictions after every guess that p' allows, weighted by p'.
 
         Tokens with as many guesses as each other are taken together, a chunk at a time."""
-        allowed = (out.next_attach_logits > -torch.inf) & (out.depths != NONE)[..., None]  # (B, T, N)
+        allowed = live_slots(out.depths, self.config.num_slots)  # (B, T, N)
         branch = torch.full_like(allowed, NONE, dtype=torch.long)
         branch[allowed] = torch.arange(len(out.branch_states), device=branch.device)
         branch, log_prior = branch[:, keep][real], out.next_attach_logits.log_softmax(dim=-1)[:, keep][real]  # (P, N)
         guesses = (branch != NONE).sum(1)
         order, sizes = guesses.argsort(stable=True), guesses.bincount().tolist()
-        mixed = [self.lm_head(out.branch_states[:0])]  # all there is, where every token is masked
+        mixed = [linear(self.lm_head, out.branch_states[:0])]  # all there is, where every token is masked
         for count, tokens in enumerate(order.split(sizes)[1:], start=1):
-            for some in tokens.split(max(CHUNK // (count * self.lm_head.out_features), 1)):
+            for some in tokens.split(max(CHUNK // (count * self.config.vocab_size), 1)):
                 states = out.branch_states[branch[some, :count]]  # (some, guesses, D)
-                words = self.lm_head(self.output_dropout(states).flatten(0, 1)).unflatten(0, states.shape[:2])
+                words = linear(self.lm_head, self.output_dropout(states).flatten(0, 1)).unflatten(0, states.shape[:2])
                 words = words.log_softmax(dim=-1)
                 mixed.append((words + log_prior[some, :count, None]).logsumexp(dim=1))
         return torch.cat(mixed).index_select(0, order.argsort())
@@ -1223,12 +1293,6 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         if out.next_attach_logits is not None:
             total = total + cross_entropy(out.next_attach_logits[real], shift(label, row))
         return mean(total, label, num_items)
-
-
-def is_plain(layer: nn.Module) -> bool:
-    """Whether a layer is its weights and bias and nothing else: no adapter, no hook, no other forward."""
-    hooked = layer._forward_hooks or layer._forward_pre_hooks or "forward" in vars(layer)
-    return type(layer) in (Linear, nn.Linear) and layer.bias is not None and not hooked
 
 
 def repeat_in_holes(logits: Tensor, real: Tensor, count: int) -> Tensor:
@@ -1260,5 +1324,7 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
 SOMModel.register_for_auto_class("AutoModel")
 SOMForCausalLM.register_for_auto_class("AutoModelForCausalLM")
+# the Trainer's label smoothing knows by this name that each label belongs to the prediction before it
+MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[SOMConfig.model_type] = SOMForCausalLM.__name__
 
 __all__ = ["SOMCache", "SOMForCausalLM", "SOMModel", "SOMPreTrainedModel", "SOMState"]

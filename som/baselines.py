@@ -155,7 +155,7 @@ class ShiftReduceParser(LookAheadParser):
         >>> parser.logits(torch.tensor([[9.0, 0.0, 0.0, -torch.inf]])).exp().tolist()
         [[0.25, 0.25, 0.5, 0.0]]
         """
-        live = scores > -torch.inf
+        live = scores != -torch.inf  # NaN is live, and stays NaN
         known = scores.masked_fill(~live, 0)
         keep = F.pad(F.logsigmoid(known)[..., 1:], (1, 0))
         reduce = F.logsigmoid(-known).masked_fill(~live, 0)

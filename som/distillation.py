@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from modeling_som import SOMForCausalLM, mean
+from modeling_som import SOMForCausalLM, linear, mean
 from som.data import IGNORED
 from som.inference import load
 
@@ -79,7 +79,7 @@ class Teachers:
                 depths=output.depths,
                 use_cache=False,
             )
-            words = teacher.lm_head(told.last_hidden_state[agreed])
+            words = linear(teacher.lm_head, told.last_hidden_state[agreed])
         return (
             cross_entropy(output.logits[agreed], words),
             cross_entropy(output.attach_logits[decided].clamp(min=DEAD), told.attach_logits[decided])

@@ -24,7 +24,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from modeling_som import SOMCache, SOMForCausalLM
+from modeling_som import SOMCache, SOMForCausalLM, linear
 from som.inference import (
     Sentence,
     advance,
@@ -270,7 +270,7 @@ def steered(
         attach = pick(prior + only(allow, active, prior.shape[1]), noise)
         hidden = predicting_state(model, state, rows.to(model.device), attach.to(model.device))
         ids: Any = torch.tensor([one.ids for one in active], device=model.device)
-        words = pick(processors(ids, model.lm_head(hidden)).cpu().double().log_softmax(dim=1), noise)
+        words = pick(processors(ids, linear(model.lm_head, hidden)).cpu().double().log_softmax(dim=1), noise)
         words = words if token is None else torch.full_like(words, token)
         gain = prior[rows, attach] + word_log_probs(model, hidden, words.to(model.device))
         advance(model, cache, words.to(model.device), rows, attach)

@@ -31,7 +31,7 @@ from tqdm.auto import tqdm
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from modeling_som import SOMCache, SOMForCausalLM, SOMState
+from modeling_som import SOMCache, SOMForCausalLM, SOMState, linear, live_slots
 from som.oracle import tree_from_depths
 from som.vocabularies import encode_words
 
@@ -328,7 +328,7 @@ def hidden_log_probs(model: SOMForCausalLM, out, batch: Padded) -> Tensor:
 
 def branch_log_probs(model: SOMForCausalLM, out, batch: Padded) -> Tensor:
     """(B, T - 1, N): log-probability of each token after the first, after every guess that p' allows."""
-    branch = (out.next_attach_logits > -torch.inf) & batch.mask[..., None]  # (B, T, N), in the order of the states
+    branch = live_slots(out.depths, model.config.num_slots)  # (B, T, N), in the order of the states
     row, column, depth = branch.nonzero(as_tuple=True)
     length = batch.mask.sum(dim=1)
     scored = column + 1 < length[row]
@@ -343,7 +343,7 @@ def word_log_probs(model: SOMForCausalLM, states: Tensor, words: Tensor) -> Tens
     rows = max(1, CHUNK // model.config.vocab_size)
     parts = [torch.empty(0, dtype=torch.float64)]
     for state, word in zip(states.split(rows), words.split(rows), strict=True):
-        logits = model.lm_head(state)
+        logits = linear(model.lm_head, state)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))  # (rows, V)
         log_probs = logits.gather(1, word[:, None])[:, 0] - logits.logsumexp(dim=1)
         parts.append(log_probs.cpu().double())

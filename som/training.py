@@ -177,10 +177,7 @@ def check_settings(settings: TrainSettings) -> None:
 
 
 def refuse_label_smoothing() -> None:
-    raise ValueError(
-        "label smoothing is not possible: the Trainer's would compare each prediction with the word before it "
-        "and drop the structure loss"
-    )
+    raise ValueError("label smoothing is not possible: the Trainer's would leave out the structure loss")
 
 
 def training_arguments(settings: TrainSettings, run: Path, processes: int) -> TrainingArguments:
@@ -524,7 +521,8 @@ def train(
     if checkpoint is None or not is_finished(checkpoint, settings.epochs):
         with full_disks_told(run), progress_bar(state.is_main_process) as progress:
             trainer.add_callback(ProgressBar(progress))
-            trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+            last = None if checkpoint is None else str(checkpoint)
+            trainer.train(resume_from_checkpoint=last, ignore_keys_for_eval=["past_key_values"])
     state.wait_for_everyone()
     if state.is_main_process:
         with full_disks_told(run):

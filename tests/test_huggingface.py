@@ -193,6 +193,13 @@ def test_the_marginal_is_a_distribution_that_generation_uses(prompts):
     assert (out.logits[0] - log_softmax(one_guess[0], dim=-1)).abs().max() > 1e-3
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_positions_given_to_generate_change_nothing(tiny, side, prompts):
+    inputs = padded(prompts, side)
+    positions = (inputs["attention_mask"].cumsum(1) - 1).clamp(min=0)
+    assert torch.equal(generate(tiny, inputs, position_ids=positions).sequences, generate(tiny, inputs).sequences)
+
+
 def test_what_a_recurrent_state_cannot_do_is_refused(tiny, prompts):
     inputs = {"input_ids": torch.tensor([prompts[0]])}
     with pytest.raises(ValueError, match="assisted"):
@@ -314,6 +321,25 @@ def test_half_precision_stays_near_full_precision(settings, dtype, sentences):
     for loss in (autocast, half.loss):
         torch.testing.assert_close(loss, full, atol=0, rtol=0.05)
     assert generate(model, {"input_ids": batch["input_ids"][:1]}).sequences.shape == (1, 17)
+
+
+@pytest.mark.slow
+def test_a_compiled_model_computes_the_same(sentences):
+    model, batch = make_model(oracle="static"), batch_of(sentences, "left")
+    compiled = torch.compile(model, backend="eager")
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(**batch).logits, model(**batch).logits)
+    model.train()(**batch).loss.backward()
+    gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
+    model.zero_grad()
+    compiled(**batch).loss.backward()
+    torch.testing.assert_close({name: parameter.grad for name, parameter in model.named_parameters()}, gradients)
+
+
+@pytest.mark.parametrize("export", [torch.export.export, torch.jit.trace])
+def test_exporting_is_refused(tiny, export):
+    with pytest.raises(NotImplementedError, match="cannot be exported: the tree decides what is computed"):
+        export(tiny, (torch.tensor([[0, 3, 4]]),))
 
 
 def test_a_resized_vocabulary_keeps_the_old_words_and_stays_tied(tiny, sentences):
@@ -504,6 +530,43 @@ def test_accumulating_four_batches_of_two_is_one_batch_of_eight(tmp_path):
     assert not torch.equal(one["lm_head.bias"], make_model(**exact).lm_head.bias)
     for other in others:
         torch.testing.assert_close(one, other, atol=1e-8, rtol=0)
+
+
+def one_batch_trainer(folder, sentences, **settings) -> Trainer:
+    args = TrainingArguments(folder, report_to=[], disable_tqdm=True, use_cpu=True, **settings.pop("args", {}))
+    return Trainer(make_model(), args, data_collator=collate, eval_dataset=rows_of(sentences), **settings)
+
+
+def test_metrics_get_the_logits_alone(tmp_path, sentences):
+    seen = []
+
+    def metrics(prediction) -> dict[str, float]:
+        seen.append(prediction.predictions)
+        return {}
+
+    trainer = one_batch_trainer(tmp_path, sentences, compute_metrics=metrics)
+    trainer.evaluate()
+    torch.testing.assert_close(torch.tensor(seen[0]), trainer.model(**collate(rows_of(sentences))).logits.detach())
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_label_smoothing_compares_predictions_with_the_next_words_and_says_what_it_leaves_out(
+    tmp_path, sentences, side, monkeypatch
+):
+    warnings: list[str] = []
+    monkeypatch.setattr(modeling_som.logger, "warning_once", warnings.append)
+    trainer = one_batch_trainer(tmp_path, sentences, args={"label_smoothing_factor": 0.1})
+    batch, items = batch_of(sentences, side), torch.tensor(sum(len(ids) - 1 for ids, _ in sentences))
+    model = trainer.model.eval()
+    log_probs = log_softmax(model(**batch).logits[:, :-1], dim=-1)
+    targets = batch["labels"][:, 1:].masked_fill(batch["attention_mask"][:, :-1] == 0, -100)
+    log_probs, targets = log_probs[targets != -100], targets[targets != -100]
+    expected = -(0.9 * log_probs[range(len(targets)), targets] + 0.1 * log_probs.mean(dim=1)).sum() / items
+    batch["labels"] = batch["labels"].where(batch["labels"] != 0, -100)  # nothing predicts BOS
+    torch.testing.assert_close(trainer.compute_loss(model, dict(batch), num_items_in_batch=items), expected)
+    assert warnings == []
+    trainer.compute_loss(model.train(), dict(batch), num_items_in_batch=items).backward()
+    assert warnings == ["label smoothing leaves out the structure loss, and so may your compute_loss_func"]
 
 
 def test_ten_sentences_are_learnt_by_heart_trees_included():

@@ -11,7 +11,7 @@ from trees_enumerated import all_depths, all_trees
 
 import modeling_som
 from configuration_som import SOMConfig
-from modeling_som import Linear, NextWords, SOMForCausalLM, oracle_depths
+from modeling_som import NextWords, SOMForCausalLM, linear, oracle_depths
 from som.oracle import ORACLES, first_siblings, gold_depths, oracle_labels
 
 SWITCHES = {
@@ -402,6 +402,10 @@ def bad(message, ids=((0, 3, 4, 1),), **arguments):
         bad("labels must be in 0…22, or -100 for none", labels=torch.tensor([[0, 3, 4, 23]])),
         bad("for none: not so in row 0, column 1", labels=torch.tensor([[0, -1, 4, 1]])),
         bad("attention_mask must cover", attention_mask=torch.tensor([[1, 1]])),
+        bad("position_ids must increase along a row", position_ids=torch.tensor([[0, 1, 0, 1]])),
+        bad("not so in row 0, column 3", position_ids=torch.tensor([[0, 1, 2, 2]])),
+        bad("not so in row 0, column 0", position_ids=torch.tensor([-1, 0, 1, 2])),
+        bad("position_ids must have the tokens' shape (1, 4), got (1, 3)", position_ids=torch.tensor([[0, 1, 2]])),
         bad("exactly one of", inputs_embeds=torch.zeros(1, 4, 8)),
     ],
 )
@@ -418,9 +422,46 @@ def test_given_depths_must_be_reachable_from_the_state(tiny):
         tiny(torch.tensor([[4]]), depths=torch.tensor([[3]]), past_key_values=head.past_key_values)
 
 
+def test_positions_that_only_count_tokens_are_accepted(tiny, sentences):
+    ids = torch.tensor([sentences[0][0]])
+    with torch.no_grad():
+        whole = tiny(ids, position_ids=torch.arange(9)[None] + 3).logits
+        head = tiny(ids[:, :4], position_ids=torch.arange(4), use_cache=True)
+        with pytest.raises(ValueError, match="position_ids must increase along a row.*row 0, column 0"):
+            tiny(ids[:, 4:], position_ids=torch.arange(5)[None], past_key_values=head.past_key_values)
+        tail = tiny(ids[:, 4:], position_ids=torch.arange(4, 9)[None], past_key_values=head.past_key_values)
+        torch.testing.assert_close(torch.cat([head.logits, tail.logits], dim=1), whole)
+        for side in ("left", "right"):
+            batch = batch_of(sentences, side)
+            counted = (batch["attention_mask"].cumsum(1) - 1).masked_fill(batch["attention_mask"] == 0, 1)
+            for positions in (counted, torch.arange(9)[None], torch.arange(9, dtype=torch.int32).expand(4, 9)):
+                torch.testing.assert_close(tiny(**batch, position_ids=positions).loss, tiny(**batch).loss)
+
+
+@pytest.mark.parametrize("settings", [{}, {"marginal": True}, {"prediction_network": False}])
+@pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
+@pytest.mark.parametrize("name", ["model.next_parser.score.weight", "model.parser.score.weight", "model.cell.norm"])
+@torch.no_grad()
+def test_weights_that_are_no_numbers_give_logits_of_the_right_shape(settings, wrong, name, sentences):
+    model, batch = make_model(**settings), batch_of(sentences, "left")
+    for key, parameter in model.named_parameters():
+        if key.startswith(name):
+            parameter.fill_(wrong)
+    out = model(**batch)
+    assert out.logits.shape == (4, 9, 23)
+    if name == "model.cell.norm":
+        assert out.logits[batch["attention_mask"].bool()][-1].isnan().all()
+    head = model(batch["input_ids"][:, :4], use_cache=True)
+    step = model(batch["input_ids"][:, 4:5], past_key_values=head.past_key_values)
+    assert step.logits.shape == (4, 1, 23)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"hiden_size": 3}, "^hiden_size is no setting of a SOM: did you mean hidden_size.$"),
+        ({"tree_tags": ["nsubj"]}, "^tree_tags is no setting of a SOM: is it one of a newer version.$"),
+        ({"num_hidden_layers": 3}, "num_hidden_layers must be 1"),
         ({"oracle": "none"}, "oracle must be one of"),
         ({"next_attachment": "best"}, "next_attachment must be one of"),
         ({"syntactic_size": 400}, "syntactic_size must be in"),
@@ -432,6 +473,14 @@ def test_given_depths_must_be_reachable_from_the_state(tiny):
 def test_a_configuration_that_means_nothing_is_refused(settings, message):
     with pytest.raises(Exception, match=message):
         SOMConfig(**settings)
+
+
+def test_keys_of_the_library_and_of_its_tools_are_accepted(tmp_path):
+    theirs = {"torch_dtype": "float32", "attn_implementation": "eager", "num_labels": 3, "output_attentions": False}
+    added = {"auto_map": {}, "quantization_config": {}, "custom_pipelines": {}, "_attn_implementation": None}
+    SOMConfig(**theirs, **added, name_or_path="som", temperature=0.5).save_pretrained(tmp_path)
+    again, unused = SOMConfig.from_pretrained(tmp_path, dtype="float64", hiden_size=3, return_unused_kwargs=True)
+    assert again.num_labels == 3 and again.dtype == torch.float64 and unused == {"hiden_size": 3}
 
 
 @pytest.mark.parametrize("padded", [False, True])
@@ -484,9 +533,29 @@ def test_next_words_in_half_precision_are_as_exact_as_the_stock_loss_over_many_c
 def test_few_rows_are_multiplied_like_many(threads, rows, outputs, monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     for bias in (False, True):
-        layer, x = Linear(4, outputs, bias=bias).double(), torch.randn(rows, 4).double()
+        layer, x = torch.nn.Linear(4, outputs, bias=bias).double(), torch.randn(rows, 4).double()
         with torch.no_grad():
-            torch.testing.assert_close(layer(x), F.linear(x, layer.weight, layer.bias))
-            assert layer(x).is_contiguous()
+            torch.testing.assert_close(linear(layer, x), F.linear(x, layer.weight, layer.bias))
+            assert linear(layer, x).is_contiguous()
             with torch.autocast("cpu"):
-                assert layer.float()(x.float()).dtype == torch.bfloat16
+                assert linear(layer.float(), x.float()).dtype == torch.bfloat16
+
+
+def test_a_layer_that_is_more_than_its_weights_is_called(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+
+    class Other(torch.nn.Linear):
+        def forward(self, x):
+            return x * 0
+
+    hooked, replaced = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+    hooked.register_forward_hook(lambda _layer, _inputs, output: output * 0)
+    replaced.forward = lambda x: x * 0
+    for layer in (Other(4, 4), hooked, replaced, torch.nn.Sequential(torch.nn.ReLU(), Other(4, 4))):
+        with torch.no_grad():
+            assert (linear(layer, torch.randn(1, 4)) == 0).all()
+
+
+def test_linear_maps_are_of_the_stock_type_that_other_tools_look_for():
+    model = make_model(syntactic_size=3)
+    assert {type(module) for module in model.modules() if isinstance(module, torch.nn.Linear)} == {torch.nn.Linear}

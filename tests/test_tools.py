@@ -151,6 +151,49 @@ def test_the_perplexity_metric_gives_the_same_text_by_text(checkpoint, pair):
     assert [result["mean_perplexity"] for result in theirs] == pytest.approx(perplexities(pair), rel=1e-4)
 
 
+# adapters and quantization
+
+ADAPTERS: dict[str, dict] = {
+    "all linear maps": {"target_modules": "all-linear"},
+    "embedding and output layer": {"target_modules": ["embed_tokens", "lm_head"]},
+    "whole layers": {"target_modules": ["query", "key"], "modules_to_save": ["embed_tokens", "lm_head"]},
+}
+
+
+@pytest.mark.parametrize("settings", ADAPTERS.values(), ids=ADAPTERS)
+def test_peft_adapters_start_as_the_model_and_learn(pair, settings):
+    peft = pytest.importorskip("peft", reason="peft is not installed: pip install 'som-lm[tools]'")
+    model, tokenizer = pair
+    batch = tokenizer(TEXTS, padding=True, return_tensors="pt")
+    labels = batch.input_ids.masked_fill(batch.attention_mask == 0, -100)
+    before = model(**batch, labels=labels)
+    adapted = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", **settings)).eval()
+    torch.testing.assert_close(adapted(**batch).logits, before.logits)
+    learning = [parameter for parameter in adapted.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.SGD(learning, lr=0.1)
+    for _ in range(5):
+        optimizer.zero_grad()
+        adapted(**batch, labels=labels).loss.backward()
+        optimizer.step()
+    with torch.no_grad():
+        assert adapted(**batch, labels=labels).loss < before.loss - 0.01
+        adapted.generate(**batch, max_new_tokens=3)
+
+
+@torch.no_grad()
+def test_torchao_quantizes_every_linear_map(pair, monkeypatch):
+    quantization = pytest.importorskip("torchao.quantization", reason="torchao is not installed")
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    model, tokenizer = pair
+    batch = tokenizer(TEXTS[:1], return_tensors="pt")
+    exact = model(**batch).logits
+    quantization.quantize_(model, quantization.Int8WeightOnlyConfig())
+    layers = [module for module in model.modules() if isinstance(module, torch.nn.Linear)]
+    assert all(type(layer.weight) not in (torch.Tensor, torch.nn.Parameter) for layer in layers)
+    torch.testing.assert_close(model(**batch).logits, exact, atol=0.5, rtol=0)
+    model.generate(**batch, max_new_tokens=3)
+
+
 # trees
 
 

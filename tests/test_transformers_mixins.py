@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_MAPPING_NAMES
+from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
 from configuration_som import SOMConfig
 from modeling_som import SOMForCausalLM, SOMModel
@@ -22,9 +22,7 @@ SOURCE = os.environ.get("TRANSFORMERS_SOURCE")
 if SOURCE is None:
     pytest.skip("TRANSFORMERS_SOURCE is not set to a checkout of transformers", allow_module_level=True)
 sys.path.insert(0, SOURCE)
-# the mixins know by these names which models have labels
-MODEL_MAPPING_NAMES["som"] = "SOMModel"
-MODEL_FOR_CAUSAL_LM_MAPPING_NAMES["som"] = "SOMForCausalLM"
+MODEL_MAPPING_NAMES["som"] = "SOMModel"  # the mixins know by this name that it has no labels
 
 from tests.generation.test_utils import GenerationTesterMixin  # noqa: E402
 from tests.test_configuration_common import ConfigTester  # noqa: E402
