@@ -31,6 +31,8 @@ class SOMConfig(PreTrainedConfig):
         prediction_network: without it the word is predicted from the root candidate and there is no second parser.
         next_attachment: what the LM loss conditions on in training: a `sampled` guess of the second parser, the
             `oracle`'s label, or the `marginal` over the second parser's distribution.
+        word_pieces: tokens are pieces of words (BPE). The model's buffer `continues` marks those that continue a word;
+            they are attached to their word by rule, so that the word stays the unit of the tree.
         marginal: in evaluation and generation, return the log of the mixture over the second parser's distribution.
         initializer_range: weights are drawn with standard deviation initializer_range / sqrt(inputs).
     """
@@ -51,6 +53,7 @@ class SOMConfig(PreTrainedConfig):
     oracle: str = "dynamic"
     prediction_network: bool = True
     next_attachment: str = "sampled"
+    word_pieces: bool = False
     marginal: bool = False
     lm_loss_weight: float | int = 1.0
     structure_loss_weight: float | int = 1.0

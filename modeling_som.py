@@ -52,7 +52,7 @@ class SOMState(NamedTuple):
     memory: Tensor  # (B, K, D) finished subtrees on the left of the current path, live below depth
     candidates: Tensor  # (B, K, D) subtrees that end at the last token, live up to depth
     prefix: Tensor  # (B, K, D) prediction-network states over memory[:e], live up to depth; prefix[0] = 0
-    depth: Tensor  # (B,) depth of the last token, -1 before the first
+    depth: Tensor  # (B,) deepest node that can be attached to: the last word, whole; -1 before the first token
 
     @classmethod
     def empty(cls, batch_size: int, like: Tensor) -> "SOMState":
@@ -145,6 +145,7 @@ class SOMModelOutput(ModelOutput):
     past_key_values: SOMCache | None = None
     hidden_states: tuple[Tensor, ...] | None = None  # (B, T, D) each: words, last_hidden_state
     depths: Tensor | None = None  # (B, T) decisions taken
+    word_depths: Tensor | None = None  # (B, T) depth of the word each token belongs to, the deepest to attach to
     oracle_depths: Tensor | None = None  # (B, T) decisions the oracle wants, given those taken
     attach_logits: Tensor | None = None  # (B, T, N) of p_t, which decides token t; -inf where not allowed
     next_attach_logits: Tensor | None = None  # (B, T, N) of p'_t, a guess at token t + 1
@@ -276,7 +277,7 @@ class Layout:
     column 0 stands for the state, column t + 1 for token t. All index arithmetic is done on the CPU.
     """
 
-    def __init__(self, batch: Batch, state: SOMState, depths: Tensor, num_slots: int):
+    def __init__(self, batch: Batch, state: SOMState, depths: Tensor, num_slots: int, inside: Tensor | None = None):
         self.device, depths = depths.device, depths.cpu()
         self.batch, self.depths, self.num_slots = batch, depths, num_slots
         self.B, self.K = state.memory.shape[:2]
@@ -292,7 +293,11 @@ class Layout:
         columns = torch.arange(self.depth.shape[1])
         at_depth = self.depth[..., None] == torch.arange(max(int(self.depth.max()), 0) + 1)
         self.last = torch.where(at_depth, columns[:, None], 0).cummax(1).values
-        self.previous = self.depth[self.row, self.column - 1]  # (P,) depth before each token
+        # the depth of each token's word: a piece that continues a word lies one below it
+        self.word_depths = depths if inside is None else depths - inside.cpu().long()  # (P,)
+        self.word_depth = batch.justify(self.word_depths, width=1, fill=-2)
+        self.word_depth[:, 0] = self.depth[:, 0]
+        self.previous = self.word_depth[self.row, self.column - 1]  # (P,) depth of the word before each token
         by_depth = depths.argsort(stable=True)
         self.prefix_order = by_depth[int((depths == 0).sum()) :]  # tokens that make a prefix state, shallow ones first
         self.prefix_rank = torch.full_like(depths, NONE)
@@ -347,7 +352,7 @@ class Layout:
 
     def branches(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """(token, depth, subtree, prefix state) of every attachment that the token after each token could choose."""
-        token, depth = spans(self.live(self.depths))
+        token, depth = spans(self.live(self.word_depths))
         return token, depth, self.start[token] + depth, self.prefix_row(self.row[token], self.column[token], depth)
 
     def prefix_levels(self) -> list[tuple[Tensor, Tensor]]:
@@ -365,6 +370,10 @@ class Layout:
         """Depth and new prefix state of the token after each token."""
         return shift(self.depths, self.row), shift(self.B * self.K + self.prefix_rank, self.row)
 
+    def next_word_depth(self) -> Tensor:
+        """Depth of the token after each token, where that one begins a word."""
+        return shift(torch.where(self.depths == self.word_depths, self.depths, NONE), self.row)
+
     def state_rows(self, state: SOMState) -> Tensor:
         """The rows the state brings along."""
         return torch.cat([state.candidates.flatten(0, 1), state.memory.flatten(0, 1)])
@@ -378,7 +387,7 @@ class Layout:
     def final_state(self, nodes: "Forest", prefix: "Forest | None") -> SOMState:
         """The state after the batch; dead slots are zero."""
         column = self.batch.lengths
-        depth = self.depth[torch.arange(self.B), column]
+        depth = self.word_depth[torch.arange(self.B), column]
         live = self.live(depth)
         row, slot = spans(live)
         gather = partial(self.gather, width=max(int(live.max()), 1))
@@ -679,6 +688,7 @@ class Reading(NamedTuple):
     """What was read: decisions, labels, states to predict from, and the state to go on with."""
 
     depths: Tensor  # (P,)
+    word_depths: Tensor  # (P,) that of the word each token belongs to
     attach_logits: Tensor  # (P, N)
     best: Tensor | None  # (P,) the oracle's depths
     hidden: Tensor  # (P, D)
@@ -694,6 +704,12 @@ class Prediction(NamedTuple):
     logits: Tensor | None = None  # (P, N) of p'
     branches: Tensor | None = None  # (R, D) the state after every guess that p' allows, where the mixture is wanted
     prefix: Forest | None = None  # (B * K + P', D) prefix states: those of the state, then the new ones
+
+
+def certain(attach_logits: Tensor, depths: Tensor, inside: Tensor) -> Tensor:
+    """Logits (R, N) of p that leave pieces inside of words no choice but the depth they have."""
+    only = torch.full_like(attach_logits, -torch.inf).scatter(1, (depths - 1).clamp(min=0)[:, None], 0)
+    return torch.where(inside[:, None], only, attach_logits)
 
 
 def choose(logits: Tensor, sample: bool) -> Tensor:
@@ -763,6 +779,8 @@ class SOMModel(SOMPreTrainedModel):
     def __init__(self, config: SOMConfig):
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        if config.word_pieces:  # (V,) which tokens continue a word
+            self.register_buffer("continues", torch.zeros(config.vocab_size, dtype=torch.bool))
         self.norm = SegmentedNorm(config)
         self.cell = Cell(config)
         self.parser = LookAheadParser(config)
@@ -791,16 +809,20 @@ class SOMModel(SOMPreTrainedModel):
         state, mask = self.check_inputs(
             input_ids, inputs_embeds, attention_mask, past_key_values, first_sibling, depths, positions
         )
+        inside = self.inside(input_ids, mask, state) if self.config.word_pieces else None  # (B, T)
         words = self.embed(input_ids) if inputs_embeds is None else inputs_embeds  # (B, T, D)
         marginal = self.wants_mixture(marginal, given=depths is not None)
         one_token = words.shape[1] == 1 and mask is None and first_sibling is None and depths is None
         if one_token and not torch.is_grad_enabled():
-            reading, unpack = self.step(words[:, 0], state, marginal), partial(torch.unsqueeze, dim=1)
+            inside = None if inside is None else inside[:, 0]
+            reading, unpack = self.step(words[:, 0], state, marginal, inside), partial(torch.unsqueeze, dim=1)
         else:
             batch = Batch.of(mask, words.shape[:2], words.device)
             siblings = None if first_sibling is None else batch.pack(first_sibling.long())
             depths = None if depths is None else batch.pack(depths.long())
-            reading, unpack = self.read(batch.pack(words), batch, state, siblings, depths, marginal), batch.unpack
+            inside = None if inside is None else batch.pack(inside)
+            words_read = batch.pack(words)
+            reading, unpack = self.read(words_read, batch, state, siblings, depths, marginal, inside), batch.unpack
         if self.config.use_cache and not self.training if use_cache is None else use_cache:
             past_key_values = SOMCache() if past_key_values is None else past_key_values
             past_key_values.update(reading.state(), words.shape[1])
@@ -813,13 +835,26 @@ class SOMModel(SOMPreTrainedModel):
             past_key_values=past_key_values,
             hidden_states=(words, hidden) if wants_states else None,
             depths=unpack(reading.depths),
+            word_depths=unpack(reading.word_depths),
             oracle_depths=None if reading.best is None else unpack(reading.best),
             attach_logits=unpack(reading.attach_logits),
             next_attach_logits=None if reading.next_attach_logits is None else unpack(reading.next_attach_logits),
             branch_states=reading.branches,
         )
 
-    def read(self, words: Tensor, batch: Batch, state: SOMState | None, siblings, given, marginal: bool) -> Reading:
+    def inside(self, input_ids: Tensor | None, mask: Tensor | None, state: SOMState | None) -> Tensor:
+        """(B, T): which tokens continue a word; the first of a row cannot."""
+        if input_ids is None:
+            raise ValueError("a model of word pieces needs input_ids, which tell where words begin")
+        begins = torch.ones_like(input_ids, dtype=torch.bool) if mask is None else mask.to(input_ids.device)
+        begins = begins.cumsum(1) == 1
+        if state is not None:
+            begins = begins & (state.depth < 0)[:, None]
+        return self.continues[input_ids] & ~begins
+
+    def read(
+        self, words: Tensor, batch: Batch, state: SOMState | None, siblings, given, marginal: bool, inside=None
+    ) -> Reading:
         """Reads a whole batch (P, D): explores where decisions are not given, learns where gradients are wanted."""
         x = self.norm(words).to(words.dtype)
         state = SOMState.empty(batch.shape[0], x) if state is None else state
@@ -827,20 +862,24 @@ class SOMModel(SOMPreTrainedModel):
         if given is None and labels is not None and self.training and self.config.oracle == "static":
             given = batch.unjustify(oracle_depths(labels, None, self.config.num_slots))
             marginal = False
-        growth = self.grow(x, batch, state) if given is None else None
+        growth = self.grow(x, batch, state, inside) if given is None else None
         depths = growth.depths if given is None else given  # (P,)
-        layout = Layout(batch, state, depths, self.config.num_slots)
+        layout = Layout(batch, state, depths, self.config.num_slots, inside)
         if growth is None or torch.is_grad_enabled():
             nodes = self.regrow(x, layout, state)
             attach_logits = self.attach_logits(x, nodes, layout)
         else:
             nodes, attach_logits = layout.place(growth, state), growth.attach_logits
         best = None if labels is None else self.best_depths(labels, depths, batch)
+        if inside is not None:  # no decisions, so no labels
+            attach_logits = certain(attach_logits, depths, inside)
+            best = None if best is None else best.masked_fill(inside, NONE)
         prediction = self.predict(nodes, layout, state, best, given is not None, marginal)
         final = partial(layout.final_state, nodes, prediction.prefix)
-        return Reading(depths, attach_logits, best, *prediction[:3], final)
+        word_depths = layout.word_depths.to(depths.device)
+        return Reading(depths, word_depths, attach_logits, best, *prediction[:3], final)
 
-    def step(self, words: Tensor, state: SOMState | None, marginal: bool) -> Reading:
+    def step(self, words: Tensor, state: SOMState | None, marginal: bool, inside: Tensor | None = None) -> Reading:
         """Reads one token a row (B, D), without gradient: the recurrence as it is defined, with no bookkeeping."""
         x = self.norm(words).to(words.dtype)
         state = SOMState.empty(len(x), x) if state is None else state
@@ -848,6 +887,8 @@ class SOMModel(SOMPreTrainedModel):
         scores = self.parser(self.parser.queries(x)[:, None], self.parser.keys(state.candidates))  # (B, K)
         attach_logits = self.parser.logits(self.live_logits(scores, state.depth))
         attach = torch.where(first, 0, choose(attach_logits, self.training))
+        if inside is not None:
+            attach = self.to_their_word(attach, state.depth, inside)
         depth = torch.where(first, 0, attach + 1)
         sibling = state.candidates[rows, attach]
         memory = F.pad(state.memory, (0, 0, 0, 1)).index_put_((rows, attach), sibling)
@@ -859,9 +900,11 @@ class SOMModel(SOMPreTrainedModel):
         if self.config.prediction_network:
             new = self.predict_cell(state.prefix[rows, attach], sibling).masked_fill(first[:, None], 0)
             prefix = prefix.index_put_((rows, depth), new)
-        width = min(candidates.shape[1], self.config.num_slots)
-        state = SOMState(memory[:, :width], candidates[:, :width], prefix[:, :width], depth)
-        return Reading(depth, attach_logits, None, *self.predict_from(state, marginal), lambda: state)
+        width, word_depth = min(candidates.shape[1], self.config.num_slots), depth
+        if inside is not None:
+            attach_logits, word_depth = certain(attach_logits, depth, inside), depth - inside.long()
+        state = SOMState(memory[:, :width], candidates[:, :width], prefix[:, :width], word_depth)
+        return Reading(depth, word_depth, attach_logits, None, *self.predict_from(state, marginal), lambda: state)
 
     def predict_from(self, state: SOMState, marginal: bool) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """What `predict` gives, for one state a row: hidden states, logits of p', branches."""
@@ -896,8 +939,12 @@ class SOMModel(SOMPreTrainedModel):
         types = words.new_ones(self.config.vocab_size, 1)
         return words * F.dropout(types, self.config.embedding_dropout)[input_ids]
 
+    def to_their_word(self, attach: Tensor, word_depth: Tensor, inside: Tensor) -> Tensor:
+        """The attachments, but pieces that continue a word are attached to it, which is the deepest node there is."""
+        return torch.where(inside, word_depth.clamp(max=self.config.num_slots - 1), attach)
+
     @torch.no_grad()
-    def grow(self, x: Tensor, batch: Batch, state: SOMState) -> Growth:
+    def grow(self, x: Tensor, batch: Batch, state: SOMState, inside: Tensor | None = None) -> Growth:
         """Explores: reads step by step and decides each attachment.
 
         Rows are taken longest first, so that the rows still being read are always the first ones; candidates[N] only
@@ -922,6 +969,8 @@ class SOMModel(SOMPreTrainedModel):
             logits = self.parser(queries[token, None], keys[:n, :width])
             logits = self.parser.logits(logits.masked_fill(slots[:width] > depth[:, None], -torch.inf))  # (n, width)
             attach = torch.where(depth < 0, 0, choose(logits, self.training))
+            if inside is not None:
+                attach = self.to_their_word(attach, depth, inside[token])
             attach_logits[token, :width] = logits.to(x.dtype)  # autocast may have halved it
             memory[rows, attach] = candidates[rows, attach]
             depth = torch.where(depth < 0, 0, attach + 1)
@@ -930,6 +979,7 @@ class SOMModel(SOMPreTrainedModel):
             where, at, subtrees = (torch.cat(parts) for parts in zip(*climbed, strict=True))
             candidates[where, at], keys[where, at] = subtrees, self.parser.keys(subtrees).to(x.dtype)
             grown.append((token[where], at, subtrees))
+            depth = depth if inside is None else depth - inside[token].long()
             width = min(len(climbed), N)
         return Growth(depths, attach_logits, *(torch.cat(parts) for parts in zip(*grown, strict=True)))
 
@@ -983,7 +1033,8 @@ class SOMModel(SOMPreTrainedModel):
         logits = logits.index_put((token, depth), scores)  # (P, N)
         prefix = self.prefix_states(nodes, layout, state)
         guess = self.guess(logits.detach(), layout, best, given)  # (P,)
-        chosen = layout.live(layout.depths).cumsum(0) - layout.live(layout.depths)
+        live = layout.live(layout.word_depths)
+        chosen = live.cumsum(0) - live
         chosen = chosen.to(layout.device) + guess  # (P,) into the branches
 
         if marginal:
@@ -1011,7 +1062,7 @@ class SOMModel(SOMPreTrainedModel):
         """(P,): the attachment depth that the prediction of the next word is conditioned on."""
         own = choose(logits, sample=self.training and not given)
         if given:
-            known, _ = layout.following()
+            known = layout.next_word_depth()
         elif self.training and best is not None and self.config.next_attachment == "oracle":
             known = shift(best, layout.row.to(best.device))
         else:
@@ -1067,7 +1118,8 @@ class SOMModel(SOMPreTrainedModel):
         if depths is not None:
             rule = f"depths must start at 0 and then be in 1…min(depth before + 1, {self.config.num_slots})"
             before = None if state is None else state.depth
-            rules[rule] = unreachable(depths, mask, before, self.config.num_slots)
+            inside = self.inside(input_ids, mask, state) if self.config.word_pieces else None
+            rules[rule] = unreachable(depths, mask, before, self.config.num_slots, inside)
         if positions is not None:
             rule = "position_ids must increase along a row, since a row is one sentence (packed sentences need rows)"
             rules[rule] = restarts(positions, mask, None if state is None else state.depth)
@@ -1085,18 +1137,22 @@ def wrong_siblings(first_sibling: Tensor, mask: Tensor | None) -> Tensor:
     return real & torch.where(column == 0, first_sibling != -1, (first_sibling < 0) | (first_sibling >= column))
 
 
-def unreachable(depths: Tensor, mask: Tensor | None, state_depth: Tensor | None, num_slots: int) -> Tensor:
-    """(B, T): where a real token's depth cannot follow the depth before it."""
+def unreachable(
+    depths: Tensor, mask: Tensor | None, state_depth: Tensor | None, num_slots: int, inside: Tensor | None = None
+) -> Tensor:
+    """(B, T): where a real token's depth cannot follow the depth of the word before it."""
+    inside = torch.zeros_like(depths, dtype=torch.bool) if inside is None else inside.to(depths.device)
     B, T = depths.shape
     real = torch.ones_like(depths, dtype=torch.bool) if mask is None else mask.to(depths.device)
     before = depths.new_full((B, 1), -1) if state_depth is None else state_depth[:, None].to(depths.device)
-    taken = torch.cat([before, depths], dim=1)
+    taken = torch.cat([before, depths - inside.long()], dim=1)
     columns = torch.arange(1, T + 1, device=depths.device)
     last = torch.where(real, columns, 0).cummax(1).values  # column of `taken` with the last real token up to here
     last = F.pad(last[:, :-1], (1, 0))
     before = taken.gather(1, last)
-    lowest = torch.where(before < 0, 0, 1)
-    return real & ((depths < lowest) | (depths > (before + 1).clamp(max=num_slots)))
+    deepest = (before + 1).clamp(max=num_slots)
+    lowest = torch.where(inside, deepest, torch.where(before < 0, 0, 1))
+    return real & ((depths < lowest) | (depths > deepest))
 
 
 def restarts(positions: Tensor, mask: Tensor | None, state_depth: Tensor | None) -> Tensor:
@@ -1260,7 +1316,7 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         """(P, V): log of the mixture of the predictions after every guess that p' allows, weighted by p'.
 
         Tokens with as many guesses as each other are taken together, a chunk at a time."""
-        allowed = live_slots(out.depths, self.config.num_slots)  # (B, T, N)
+        allowed = live_slots(out.word_depths, self.config.num_slots)  # (B, T, N)
         branch = torch.full_like(allowed, NONE, dtype=torch.long)
         branch[allowed] = torch.arange(len(out.branch_states), device=branch.device)
         branch, log_prior = branch[:, keep][real], out.next_attach_logits.log_softmax(dim=-1)[:, keep][real]  # (P, N)

@@ -49,6 +49,7 @@ SOMS: dict[str, dict[str, Any]] = {
     "left-branching": {"oracle": "left_branching"},
 }
 VOCABULARIES = {"SOM, words seen twice": "word:2", "SOM, bpe:8000": "bpe:8000", "SOM, bpe:16000": "bpe:16000"}
+NO_UNKNOWN = {"word_dropout": 0.0}  # byte pairs spell every word
 NEURAL = {"LSTM": "lstm", "GPT-2": "gpt2"}
 OWN = {"LSTM": {"beta1": 0.9, "dropout": 0.2}, "GPT-2": {"beta1": 0.9, "dropout": 0.1}}
 GRID = {
@@ -111,9 +112,14 @@ def held_out(args: argparse.Namespace) -> dict[str, record.Files]:
 def xs_run(args: argparse.Namespace, name: str, seed: int) -> Path:
     """The training of a row, with the best point of its system's grid."""
     system = name if name in NEURAL else "SOM"
-    settings = {**BUDGET, **OWN.get(name, {}), **SOMS.get(name, {}), **best_point(args, system)}
     folder = data(args, VOCABULARIES.get(name, WORDS))
-    return record.trained(args, folder, name, seed, builder(system), **settings)
+    return record.trained(args, folder, name, seed, builder(system), **settings_of(name), **best_point(args, system))
+
+
+def settings_of(name: str) -> dict[str, Any]:
+    """The settings of a row, without those of its grid."""
+    spelt = NO_UNKNOWN if VOCABULARIES.get(name, WORDS).startswith("bpe") else {}
+    return {**BUDGET, **OWN.get(name, {}), **SOMS.get(name, {}), **spelt}
 
 
 def best_point(args: argparse.Namespace, system: str) -> dict[str, Any]:
@@ -191,8 +197,7 @@ def main(args: argparse.Namespace) -> None:
     for name in record.wanted(args, ROWS):
         measure = {"Kneser-Ney": measure_ngrams, **dict.fromkeys(NEURAL, measure_neural)}.get(name, measure_som)
         for seed in args.seeds or ((0, 1) if name in TWO_SEEDS else (0,)):
-            settings = {**BUDGET, **OWN.get(name, {}), **SOMS.get(name, {})}
-            settings["tokenizer"] = VOCABULARIES.get(name, WORDS)
+            settings = {**settings_of(name), "tokenizer": VOCABULARIES.get(name, WORDS)}
             record.record(args, name, seed, settings, partial(measure, args, name, seed))
 
 

@@ -328,7 +328,7 @@ def hidden_log_probs(model: SOMForCausalLM, out, batch: Padded) -> Tensor:
 
 def branch_log_probs(model: SOMForCausalLM, out, batch: Padded) -> Tensor:
     """(B, T - 1, N): log-probability of each token after the first, after every guess that p' allows."""
-    branch = live_slots(out.depths, model.config.num_slots)  # (B, T, N), in the order of the states
+    branch = live_slots(out.word_depths, model.config.num_slots)  # (B, T, N), in the order of the states
     row, column, depth = branch.nonzero(as_tuple=True)
     length = batch.mask.sum(dim=1)
     scored = column + 1 < length[row]

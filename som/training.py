@@ -55,6 +55,7 @@ from som.files import write_whole
 from som.inference import load
 from som.metrics import Accuracy, Perplexity
 from som.provenance import versions
+from som.vocabularies import continuing_tokens
 from tokenization_som import SOMTokenizer
 
 RUN = "training.json"  # also the sign that a folder is a run
@@ -78,6 +79,7 @@ class TrainSettings:
     hidden_size: int = 200
     syntactic_size: int = 0
     num_slots: int = 15
+    word_pieces: bool = True  # of a BPE, pieces are attached to their word by rule
     word_dropout: float = 0.0  # each rare word is now and then read as unknown, see `WordDropout`
     embedding_dropout: float = 0.1
     dropout: float = 0.2
@@ -104,7 +106,8 @@ class TrainSettings:
 
 
 SETTINGS = ("preset", "tree", "dsom", *(one.name for one in fields(TrainSettings)))
-SIZES = ("hidden_size", "syntactic_size", "num_slots", "prediction_network")
+SIZES = ("hidden_size", "syntactic_size", "num_slots", "word_pieces", "prediction_network")
+BEFORE = {"weight_decay": 0.0, "word_pieces": False}  # of runs that are older than these settings
 SCHEDULES = {"cosine": "cosine", "plateau": "reduce_lr_on_plateau"}
 
 # Sizes, slots and dropout are the paper's; it does not tell its epochs, learning rate or weight decay.
@@ -232,8 +235,11 @@ Builder = Callable[[TrainSettings, PreTrainedTokenizerFast], PreTrainedModel]
 
 
 def make_model(settings: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
-    """A new SOM."""
-    return SOMForCausalLM(make_config(settings, tokenizer))
+    """A new SOM, which knows the pieces that continue words."""
+    model = SOMForCausalLM(make_config(settings, tokenizer))
+    if model.config.word_pieces:
+        model.model.continues.copy_(torch.tensor(continuing_tokens(tokenizer)))
+    return model
 
 
 def begin_with(model: SOMForCausalLM, start: str, tokenizer: PreTrainedTokenizerFast) -> None:
@@ -253,6 +259,7 @@ def make_config(settings: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> 
     try:
         # a model that was trained on one guess of p' is used with one, the others with the mixture over all guesses
         marginal = settings.next_attachment != "sampled"
+        values["word_pieces"] = settings.word_pieces and any(continuing_tokens(tokenizer))
         return SOMConfig(marginal=marginal, **vocabulary(tokenizer), **values)
     except StrictDataclassError as error:
         raise ValueError(str(error.__cause__)) from None
@@ -599,8 +606,8 @@ def open_run(run: Path, data: TrainingData, given: dict[str, Any], resume: bool,
 
 def resumed(record: dict[str, Any], run: Path, data: TrainingData, given: dict[str, Any]) -> dict[str, Any]:
     """The record of an earlier run, if it is still the same run."""
-    if "weight_decay" not in record["settings"]:  # the setting is newer than the run, whose weights do not decay
-        record = {**record, **{part: {**record[part], "weight_decay": 0.0} for part in ("given", "settings")}}
+    newer = {name: value for name, value in BEFORE.items() if name not in record["settings"]}
+    record = {**record, **{part: {**record[part], **newer} for part in ("given", "settings")}}
     if record["data"] != data.fingerprint:
         raise ValueError(f"{run}: was begun with other data, expected the same to resume it")
     # what was not given then or now stays as it was, even if the defaults have changed since

@@ -148,6 +148,21 @@ def finish(tokenizer_class: type[Fast], backend: Tokenizer, bos_token: str, **to
     )
 
 
+def continuing_tokens(tokenizer: PreTrainedTokenizerFast) -> list[bool]:
+    """Of every token, whether it is a piece that continues a word; none in a word vocabulary.
+
+    >>> tokenizer = make_tokenizer("bpe:262", [["the", "the", "the", "the"]])
+    >>> inside = continuing_tokens(tokenizer)
+    >>> [inside[tokenizer.convert_tokens_to_ids(token)] for token in ("Ġthe", "he", "<s>")]
+    [False, True, False]
+    """
+    if hasattr(tokenizer, "word_id"):
+        return [False] * len(tokenizer)
+    whole = set(tokenizer.all_special_tokens)
+    tokens = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    return [not token.startswith("Ġ") and token not in whole for token in tokens]
+
+
 def encode_words(tokenizer: PreTrainedTokenizerFast, words: Sequence[str]) -> list[list[int]]:
     """One list of ids per word, without BOS and EOS: those of the words joined by single spaces.
 

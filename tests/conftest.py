@@ -23,6 +23,8 @@ def make_model(seed: int = 0, dtype=torch.float64, **settings) -> SOMForCausalLM
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.normal_(std=0.4)
+        if model.config.word_pieces:
+            model.model.continues[5::3] = True
     return model
 
 

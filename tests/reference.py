@@ -76,30 +76,44 @@ def read(model, ids: list[int], decide) -> dict:
     """Reads one sentence; `decide(t, attach_scores)` chooses the attachment of token t ≥ 1."""
     config, N = model.config, model.config.num_slots
     zero = model.model.embed_tokens.weight.new_zeros(config.hidden_size)
-    memory, candidates, depth = [zero] * N, [zero] * N, -1
-    trace: dict[str, list] = {"depths": [], "attach": [], "next_attach": [], "memory": [], "candidates": []}
+    memory, candidates, word_depth = [zero] * N, [zero] * N, -1
+    fields = ("depths", "word_depths", "attach", "next_attach", "memory", "candidates")
+    trace: dict[str, list] = {field: [] for field in fields}
     for t, word in enumerate(ids):
         x = norm(config, model.model.norm, model.model.embed_tokens.weight[word])
+        inside = t > 0 and continues(model, word)
         if t == 0:
             trace["attach"].append(torch.full((N,), LIVE_NOWHERE, dtype=x.dtype))
             depth = 0
         else:
-            scores = attach_scores(model, x, candidates, depth)
-            e = decide(t, scores)
-            trace["attach"].append(scores)
+            scores = attach_scores(model, x, candidates, word_depth)
+            e = min(word_depth, N - 1) if inside else decide(t, scores)
+            trace["attach"].append(certainly(e, scores) if inside else scores)
             memory = memory[:e] + [candidates[e]] + memory[e + 1 :]
             depth = e + 1
+        word_depth = depth - inside
         below, candidates = x, list(candidates)
         if depth < N:
             candidates[depth] = x
         for e in reversed(range(depth)):
             below = candidates[e] = cell(config, model.model.cell, memory[e], below)
         trace["depths"].append(depth)
+        trace["word_depths"].append(word_depth)
         trace["memory"].append(memory)
         trace["candidates"].append(candidates)
         if config.prediction_network:
-            trace["next_attach"].append(next_attach_scores(model, candidates, depth))
+            trace["next_attach"].append(next_attach_scores(model, candidates, word_depth))
     return trace
+
+
+def continues(model, token: int) -> bool:
+    """Whether a token is a piece that continues a word: it is then attached to that word, whatever p says."""
+    return model.config.word_pieces and bool(model.model.continues[token])
+
+
+def certainly(e: int, scores: Tensor) -> Tensor:
+    """Scores that leave no choice but e."""
+    return torch.full_like(scores, LIVE_NOWHERE).index_fill(0, torch.tensor(e), 0.0)
 
 
 def word_logits(model, trace: dict, t: int, guess: int | None) -> Tensor:
@@ -110,7 +124,7 @@ def word_logits(model, trace: dict, t: int, guess: int | None) -> Tensor:
     if guess is not None:
         return model.lm_head.weight @ predicted_state(model, memory, candidates, guess) + model.lm_head.bias
     log_prior = trace["next_attach"][t].log_softmax(0)
-    live = range(min(trace["depths"][t], config.num_slots - 1) + 1)
+    live = range(min(trace["word_depths"][t], config.num_slots - 1) + 1)
     branches = [word_logits(model, trace, t, e).log_softmax(0) + log_prior[e] for e in live]
     return torch.stack(branches).logsumexp(0)
 
@@ -132,10 +146,12 @@ def forward(model, ids: list[int], first_sibling: list[int], decide, guesses: li
     trace = read(model, ids, decide)
     logits = torch.stack([word_logits(model, trace, t, guess) for t, guess in enumerate(guesses)])
     labels = labels_of(model, first_sibling, trace["depths"])
+    labels = [-100 if t and continues(model, ids[t]) else label for t, label in enumerate(labels)]
+    decided = [t for t in range(1, len(ids)) if labels[t] != -100]
     lm = F.cross_entropy(logits[:-1], torch.tensor(ids[1:]), reduction="sum")
-    structure = sum(-trace["attach"][t].log_softmax(0)[labels[t] - 1] for t in range(1, len(ids)))
+    structure = sum(-trace["attach"][t].log_softmax(0)[labels[t] - 1] for t in decided)
     if model.config.prediction_network:
-        structure += sum(-trace["next_attach"][t - 1].log_softmax(0)[labels[t] - 1] for t in range(1, len(ids)))
+        structure += sum(-trace["next_attach"][t - 1].log_softmax(0)[labels[t] - 1] for t in decided)
     return {
         "logits": logits,
         "depths": trace["depths"],
@@ -144,4 +160,6 @@ def forward(model, ids: list[int], first_sibling: list[int], decide, guesses: li
         "next_attach_logits": torch.stack(trace["next_attach"]) if trace["next_attach"] else None,
         "lm": lm,
         "structure": structure,
+        "words": len(ids) - 1,
+        "decisions": len(decided),
     }

@@ -12,6 +12,7 @@ from trees_enumerated import all_depths, all_trees
 import modeling_som
 from configuration_som import SOMConfig
 from modeling_som import NextWords, SOMForCausalLM, linear, oracle_depths
+from som.data import token_siblings
 from som.oracle import ORACLES, first_siblings, gold_depths, oracle_labels
 
 SWITCHES = {
@@ -30,7 +31,30 @@ SWITCHES = {
     "left-branching oracle": {"oracle": "left_branching"},
     "one slot": {"num_slots": 1},
     "many slots": {"num_slots": 12},
+    "word pieces": {"word_pieces": True},
+    "word pieces, next attachment from the oracle": {"word_pieces": True, "next_attachment": "oracle"},
+    "word pieces, marginal, dSOM": {"word_pieces": True, "next_attachment": "marginal", "syntactic_size": 3},
+    "word pieces, few slots": {"word_pieces": True, "num_slots": 2, "marginal": True},
 }
+
+
+RESUMED = ["eSOM", "dSOM", "no prediction network", "marginal in evaluation", "one slot", "word pieces"]
+RESUMED += ["word pieces, few slots"]
+
+
+def for_model(model, sentences):
+    """The sentences, with some words in pieces where the model knows pieces."""
+    if not model.config.word_pieces:
+        return sentences
+    rng, pieces = random.Random(2), model.model.continues.nonzero().flatten().tolist()
+    split = []
+    for ids, siblings in sentences:
+        whole = [3 if token in pieces else token for token in ids]
+        words = [[word, *rng.choices(pieces, k=rng.choice([0, 0, 1, 2]))] for word in whole[1:-1]]
+        of_words = [sibling - 1 for sibling in siblings[1:-1]]
+        tokens = [ids[0], *(piece for word in words for piece in word), ids[-1]]
+        split.append((tokens, token_siblings(of_words, [*map(len, words)])))
+    return split
 
 
 def guesses_of(model, out, depths, seen_guesses, given) -> list[int | None]:
@@ -43,7 +67,7 @@ def guesses_of(model, out, depths, seen_guesses, given) -> list[int | None]:
 
 def dense(model, batch, out, guesses, given=False):
     """The reference's fields, summed losses per token, for the decisions that the model took."""
-    rows, total = [], {"lm": 0.0, "structure": 0.0, "tokens": 0}
+    rows, total = [], {"lm": 0.0, "structure": 0.0, "words": 0, "decisions": 0}
     start = 0
     for b, mask in enumerate(batch["attention_mask"].bool()):
         ids, siblings = batch["input_ids"][b, mask].tolist(), batch["first_sibling"][b, mask].tolist()
@@ -54,7 +78,7 @@ def dense(model, batch, out, guesses, given=False):
             guesses_of(model, out, depths, chosen, given),
         )  # fmt: skip
         rows.append(row)
-        total = {key: total[key] + row.get(key, len(ids) - 1) for key in total}
+        total = {key: total[key] + row[key] for key in total}
         start += len(ids)
     return rows, total
 
@@ -88,7 +112,7 @@ def assert_equals_dense(model, batch, out, guesses, given=False):
             else:
                 torch.testing.assert_close(getattr(out, name)[b, mask], row[name], atol=1e-10, rtol=0)
         assert out.oracle_depths[b, mask].tolist() == row["oracle_depths"]
-    lm, structure = total["lm"] / total["tokens"], total["structure"] / total["tokens"]
+    lm, structure = total["lm"] / total["words"], total["structure"] / total["decisions"]
     loss = model.config.lm_loss_weight * lm + model.config.structure_loss_weight * structure
     torch.testing.assert_close(out.lm_loss, lm, atol=1e-10, rtol=0)
     torch.testing.assert_close(out.structure_loss, structure, atol=1e-10, rtol=0)
@@ -101,6 +125,7 @@ def assert_equals_dense(model, batch, out, guesses, given=False):
 @pytest.mark.parametrize("switch", SWITCHES)
 def test_the_model_equals_the_dense_reference_gradients_included(switch, mode, side, sentences, guesses):
     model = make_model(**SWITCHES[switch]).train(mode == "train")
+    sentences = for_model(model, sentences)
     batch = batch_of(sentences, side)
     if mode == "given":
         gold = [gold_depths(siblings, model.config.num_slots) for _, siblings in sentences]
@@ -112,7 +137,8 @@ def test_the_model_equals_the_dense_reference_gradients_included(switch, mode, s
 
 def test_exploring_without_gradient_gives_what_learning_gives(sentences):
     for switch, settings in SWITCHES.items():
-        model, batch = make_model(**settings), batch_of(sentences, "left")
+        model = make_model(**settings)
+        batch = batch_of(for_model(model, sentences), "left")
         out = model(**batch)
         with torch.no_grad():
             explored = model(**batch)
@@ -166,11 +192,11 @@ def test_the_number_of_slots_changes_neither_cost_nor_result(sentences, monkeypa
     torch.testing.assert_close(one.logits, two.logits)
 
 
-@pytest.mark.parametrize("switch", ["eSOM", "dSOM", "no prediction network", "marginal in evaluation", "one slot"])
+@pytest.mark.parametrize("switch", RESUMED)
 @pytest.mark.parametrize("cut", range(1, 9))
 def test_stopping_and_resuming_changes_nothing(switch, cut, sentences):
     model = make_model(**SWITCHES[switch])
-    batch = batch_of(sentences, "left")
+    batch = batch_of(for_model(model, sentences), "left")
     ids, mask = batch["input_ids"], batch["attention_mask"]
     whole = model(ids, attention_mask=mask)
     head = model(ids[:, :cut], attention_mask=mask[:, :cut], use_cache=True)
@@ -181,10 +207,11 @@ def test_stopping_and_resuming_changes_nothing(switch, cut, sentences):
     assert tail.past_key_values.get_seq_length() == ids.shape[1]
 
 
-@pytest.mark.parametrize("switch", ["eSOM", "dSOM", "no prediction network", "marginal in evaluation", "one slot"])
+@pytest.mark.parametrize("switch", RESUMED)
 def test_reading_token_by_token_changes_nothing(switch, sentences):
     model = make_model(**SWITCHES[switch])
-    ids = torch.tensor([sentences[0][0], sentences[0][0][::-1]])
+    row, _ = for_model(model, sentences)[0]
+    ids = torch.tensor([row, row[::-1]])
     with torch.no_grad():
         whole, cache, steps = model(ids, use_cache=True), None, []
         for t in range(ids.shape[1]):
