@@ -8,8 +8,8 @@ from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokeni
 from transformers.models.auto.tokenization_auto import REGISTERED_TOKENIZER_CLASSES
 
 from configuration_som import SOMConfig
-from modeling_som import SOMForCausalLM, SOMModel
-from tokenization_som import SAVED_CLASS, SOMTokenizer
+from modeling_som import SOMForCausalLM, SOMModel, SOMTokenizer
+from modeling_som.tokenization_som import SAVED_CLASS
 
 AutoConfig.register(SOMConfig.model_type, SOMConfig, exist_ok=True)
 AutoModel.register(SOMConfig, SOMModel, exist_ok=True)

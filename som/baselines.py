@@ -29,7 +29,8 @@ from transformers import (
 from transformers.modeling_outputs import CausalLMOutput
 
 from configuration_som import SOMConfig
-from modeling_som import LookAheadParser, SOMForCausalLM
+from modeling_som import SOMForCausalLM
+from modeling_som.modeling_som import LookAheadParser
 from som.evaluation import Counts, Report, count_brackets, count_words, sums_by_length
 from som.inference import BATCH_TOKENS, Scored, batches, encode, evaluating
 from som.metrics import left_branching, random_branching, right_branching

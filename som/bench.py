@@ -28,7 +28,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
 
 from configuration_som import SOMConfig
-from modeling_som import LookAheadParser, SOMCache, SOMForCausalLM, oracle_depths
+from modeling_som import SOMCache, SOMForCausalLM
+from modeling_som.modeling_som import LookAheadParser, oracle_depths
 from som.grammar import builtin_treebank
 from som.oracle import first_siblings
 from som.treebanks import read_treebank

@@ -15,7 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from modeling_som import SOMForCausalLM, linear, mean
+from modeling_som import SOMForCausalLM
+from modeling_som.operators_som import linear, mean
 from som.data import IGNORED
 from som.inference import load
 

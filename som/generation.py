@@ -24,7 +24,9 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from modeling_som import SOMCache, SOMForCausalLM, linear
+from modeling_som import SOMCache, SOMForCausalLM
+from modeling_som.operators_som import linear
+from modeling_som.tokenization_som import SUFFIXES
 from som.inference import (
     Sentence,
     advance,
@@ -42,7 +44,6 @@ from som.oracle import first_siblings, gold_depths
 from som.parsing import Parse
 from som.trees import Bracket, Event, Tree
 from som.vocabularies import encode_words
-from tokenization_som import SUFFIXES
 
 FREE = "_"  # in a template, the place of a word that is not given
 UNKNOWN = re.compile(rf"UNK(-(INITC|KNOWNLC|CAPS|LC|NUM|DASH|s|{'|'.join(SUFFIXES)}))*")

@@ -31,7 +31,9 @@ from tqdm.auto import tqdm
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from modeling_som import SOMCache, SOMForCausalLM, SOMState, linear, live_slots
+from modeling_som import SOMCache, SOMForCausalLM, SOMState
+from modeling_som.modeling_som import live_slots
+from modeling_som.operators_som import linear
 from som.oracle import tree_from_depths
 from som.vocabularies import encode_words
 

@@ -21,7 +21,7 @@ def versions() -> dict[str, str]:
 
 def commit() -> str | None:
     """The version of the project, which ends in -dirty where files other than results differ; None outside of git."""
-    if git("ls-files", "--error-unmatch", "modeling_som.py").returncode:
+    if git("ls-files", "--error-unmatch", "configuration_som.py").returncode:
         return None  # installed, perhaps within somebody else's repository
     head = git("rev-parse", "--verify", "--quiet", "HEAD").stdout.strip()
     changed = git("diff", "--quiet", "HEAD", "--", ".", ":!results", ":!docs").returncode

@@ -48,7 +48,7 @@ from transformers import (
 )
 
 from configuration_som import SOMConfig
-from modeling_som import SOMForCausalLM
+from modeling_som import SOMForCausalLM, SOMTokenizer
 from som.data import IGNORED, SUMMARY, SOMCollator, fingerprint
 from som.distillation import load_of_same_words, teach
 from som.files import write_whole
@@ -56,7 +56,6 @@ from som.inference import load
 from som.metrics import Accuracy, Perplexity
 from som.provenance import versions
 from som.vocabularies import continuing_tokens
-from tokenization_som import SOMTokenizer
 
 RUN = "training.json"  # also the sign that a folder is a run
 LOG = "log.jsonl"

@@ -13,7 +13,8 @@ from huggingface_hub import hf_hub_download
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from tokenization_som import SOMTokenizer, unk_class
+from modeling_som import SOMTokenizer
+from modeling_som.tokenization_som import unk_class
 
 Fast = TypeVar("Fast", bound=PreTrainedTokenizerFast)
 PAD, UNK, BOS, EOS = "<pad>", "<unk>", "<s>", "</s>"

@@ -7,7 +7,7 @@ import pytest
 import torch
 from conftest import make_model, random_first_siblings
 
-from modeling_som import oracle_depths
+from modeling_som.modeling_som import oracle_depths
 from som import bench
 from som.cli import main
 

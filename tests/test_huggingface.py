@@ -22,9 +22,8 @@ from transformers import (
     TrainingArguments,
 )
 
-import modeling_som
 from configuration_som import SOMConfig
-from modeling_som import SOMCache, SOMForCausalLM, SOMModel
+from modeling_som import SOMCache, SOMForCausalLM, SOMModel, modeling_som
 from som.oracle import gold_depths
 from som.vocabularies import make_tokenizer
 
@@ -82,16 +81,16 @@ def test_generating_with_the_state_is_generating_without_it(variant, mode, promp
 
 
 def test_beams_change_places_and_take_their_states_along(tiny, prompts, monkeypatch):
-    moved, reorder = [], modeling_som.SOMCacheLayer.reorder_cache
+    moved, reorder = [], SOMCacheLayer.reorder_cache
 
     def spy(self, rows):
         moved.append(not torch.equal(rows.cpu(), torch.arange(len(rows))))
         reorder(self, rows)
 
-    monkeypatch.setattr(modeling_som.SOMCacheLayer, "reorder_cache", spy)
+    monkeypatch.setattr(SOMCacheLayer, "reorder_cache", spy)
     right = generate(tiny, padded(prompts), **MODES["several beams"])
     assert sum(moved) >= 3
-    monkeypatch.setattr(modeling_som.SOMCacheLayer, "reorder_cache", lambda *_: None)
+    monkeypatch.setattr(SOMCacheLayer, "reorder_cache", lambda *_: None)
     wrong = generate(tiny, padded(prompts), **MODES["several beams"])
     assert not torch.equal(right.sequences, wrong.sequences)
 

@@ -23,8 +23,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel
 from transformers.integrations.accelerate import get_balanced_memory
 
-import modeling_som
-from modeling_som import SOMForCausalLM, SOMModel
+from modeling_som import SOMForCausalLM, SOMModel, modeling_som
 
 SETTINGS: dict[str, dict] = {
     "sampled": {},

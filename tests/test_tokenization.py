@@ -10,8 +10,9 @@ import pytest
 from transformers import AutoTokenizer
 
 from configuration_som import SOMConfig
+from modeling_som import SOMTokenizer
+from modeling_som.tokenization_som import SAVED_CLASS, unk_class
 from som.vocabularies import make_tokenizer
-from tokenization_som import SAVED_CLASS, SOMTokenizer, unk_class
 
 TRAIN = """\
 The cat that the dogs chased sleeps .

@@ -1,1 +1,1 @@
-../../configuration_som.py
+../../modeling_som/configuration_som.py

@@ -1,1 +1,1 @@
-../../modeling_som.py
+../../modeling_som/modeling_som.py

@@ -1,1 +1,1 @@
-../../tokenization_som.py
+../../modeling_som/tokenization_som.py

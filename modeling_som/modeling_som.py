@@ -21,9 +21,7 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from transformers import PreTrainedModel, initialization
-from transformers.cache_utils import Cache, CacheLayerMixin
 from transformers.generation import GenerationMixin
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import ModelOutput
@@ -31,107 +29,13 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from transformers.utils import logging
 from transformers.utils.generic import can_return_tuple
 
-try:  # on the Hub the two files lie side by side in a package
-    from .configuration_som import SOMConfig
-except ImportError:  # in this repository they are top-level modules
-    from configuration_som import SOMConfig
+from .checks_som import restarts, unreachable, wrong_siblings
+from .configuration_som import SOMConfig
+from .layout_som import NONE, Batch, Forest, Growth, Layout, shift
+from .operators_som import CHUNK, Dropout, NextWords, cross_entropy, is_plain, linear, mean
+from .state_som import SOMCache, SOMState
 
 logger = logging.get_logger(__name__)
-
-NONE = -100  # "no label" and "masked" in every integer tensor, as everywhere in transformers
-CHUNK = 2**21  # logits that are worked on at a time: few enough for a processor's cache
-FEW = 16  # rows that `linear` divides among threads
-
-
-# ---------------------------------------------------------------------------------------------- state
-
-
-class SOMState(NamedTuple):
-    """What is kept of the text read so far; it does not grow with it."""
-
-    memory: Tensor  # (B, K, D) finished subtrees on the left of the current path, live below depth
-    candidates: Tensor  # (B, K, D) subtrees that end at the last token, live up to depth
-    prefix: Tensor  # (B, K, D) prediction-network states over memory[:e], live up to depth; prefix[0] = 0
-    depth: Tensor  # (B,) deepest node that can be attached to: the last word, whole; -1 before the first token
-
-    @classmethod
-    def empty(cls, batch_size: int, like: Tensor) -> "SOMState":
-        slots = like.new_zeros(batch_size, 1, like.shape[-1])
-        return cls(slots, slots, slots, torch.full((batch_size,), -1, device=like.device))
-
-    def select(self, rows: Tensor) -> "SOMState":
-        return SOMState(*(part.index_select(0, rows.to(part.device)) for part in self))
-
-
-class SOMCacheLayer(CacheLayerMixin):
-    """Holds a `SOMState` where generate expects keys and values."""
-
-    is_compileable = False
-    supports_early_init = False
-
-    def __init__(self):
-        super().__init__()
-        self.state: SOMState | None = None
-        self.cumulative_length = 0
-
-    def lazy_initialization(self, key_states, value_states):
-        """The first state brings its own sizes."""
-
-    def update(self, state: SOMState, tokens: int):
-        self.state, self.is_initialized = state, True
-        self.cumulative_length += tokens
-
-    def get_seq_length(self) -> int:
-        return self.cumulative_length
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        return self.cumulative_length + query_length, 0
-
-    def get_max_length(self) -> int:
-        return -1
-
-    def select(self, rows: Tensor):
-        if self.state is not None:
-            self.state = self.state.select(rows)
-
-    reorder_cache = batch_select_indices = select
-
-    def batch_repeat_interleave(self, repeats: int):
-        if self.state is not None:
-            self.select(torch.arange(len(self.state.depth)).repeat_interleave(repeats))
-
-    def move(self, device):
-        if self.state is not None:
-            self.state = SOMState(*(part.to(device, non_blocking=True) for part in self.state))
-
-    def offload(self):
-        if self.state is not None:
-            self.device = self.state.depth.device
-            self.move("cpu")
-
-    def prefetch(self):
-        if self.state is not None and hasattr(self, "device"):
-            self.move(self.device)
-
-    def reset(self):
-        self.state, self.is_initialized, self.cumulative_length = None, False, 0
-
-    def crop(self, *args, **kwargs):
-        raise NotImplementedError("a SOM keeps only its current state, so what was read cannot be taken back")
-
-
-class SOMCache(Cache):
-    """The `past_key_values` of a SOM: one recurrent state, updated in place as the library's own caches are."""
-
-    def __init__(self):
-        super().__init__(layers=[SOMCacheLayer()])
-
-    @property
-    def state(self) -> SOMState | None:
-        return self.layers[0].state
-
-    def update(self, state: SOMState, tokens: int):
-        self.layers[0].update(state, tokens)
 
 
 # ---------------------------------------------------------------------------------------------- outputs
@@ -208,365 +112,7 @@ def left_branching(first_sibling: Tensor) -> Tensor:
     return first_sibling.clamp(max=1)
 
 
-# ---------------------------------------------------------------------------------------------- bookkeeping
-
-
-class Batch(NamedTuple):
-    """The real tokens of a padded batch, row after row, so that padding costs nothing and disturbs nothing."""
-
-    position: Tensor  # (P,) place of each token in the flattened (B, T) batch
-    row: Tensor  # (P,)
-    column: Tensor  # (P,) place of each token among the real tokens of its row
-    lengths: Tensor  # (B,) real tokens of each row; like row and column on the CPU
-    shape: tuple[int, int]  # (B, T)
-
-    @classmethod
-    def of(cls, mask: Tensor | None, shape: tuple[int, int], device: torch.device) -> "Batch":
-        B, T = shape
-        mask = torch.ones(shape, dtype=torch.bool) if mask is None else mask.cpu()
-        row, _ = mask.nonzero(as_tuple=True)
-        position = mask.flatten().nonzero().flatten()
-        return cls(position.to(device), row, (mask.cumsum(1) - 1)[mask], mask.sum(1), (B, T))
-
-    def pack(self, padded: Tensor) -> Tensor:  # (B, T, …) → (P, …)
-        return padded.flatten(0, 1).index_select(0, self.position)
-
-    def unpack(self, packed: Tensor) -> Tensor:  # (P, …) → (B, T, …), NONE at masked positions
-        B, T = self.shape
-        if len(packed) == B * T:
-            return packed.unflatten(0, (B, T))
-        padded = packed.new_full((B * T, *packed.shape[1:]), NONE)
-        return padded.index_copy(0, self.position, packed).unflatten(0, (B, T))
-
-    def justify(self, packed: Tensor, width: int = 0, fill: int = NONE) -> Tensor:
-        """(P,) → (B, width + longest row): every row's real tokens from column `width` on."""
-        grid = packed.new_full((len(self.lengths), width + int(self.lengths.max())), fill)
-        grid[self.row.to(packed.device), self.column.to(packed.device) + width] = packed
-        return grid
-
-    def unjustify(self, grid: Tensor) -> Tensor:  # (B, longest row) → (P,)
-        return grid[self.row.to(grid.device), self.column.to(grid.device)]
-
-
-def spans(counts: Tensor) -> tuple[Tensor, Tensor]:
-    """Owner and place of each of sum(counts) items.
-
-    >>> spans(torch.tensor([1, 0, 2]))
-    (tensor([0, 2, 2]), tensor([0, 0, 1]))
-    """
-    owner = torch.arange(len(counts)).repeat_interleave(counts)
-    return owner, torch.arange(len(owner)) - (counts.cumsum(0) - counts)[owner]
-
-
-def shift(values: Tensor, row: Tensor) -> Tensor:
-    """The value of the next token of the same row, NONE after the last.
-
-    >>> shift(torch.tensor([5, 6, 7]), row=torch.tensor([0, 0, 1]))
-    tensor([   6, -100, -100])
-    """
-    shifted = torch.full_like(values, NONE)
-    shifted[:-1] = torch.where(row[1:] == row[:-1], values[1:], NONE)
-    return shifted
-
-
-class Layout:
-    """Where every subtree of a batch lies and what it is made of, once all decisions are known.
-
-    Subtrees are rows of one matrix: first the candidates and memories that the state brought along (B * K rows each),
-    then for each token t its candidates at depths 0…d_t, the last being its leaf. In the grids (B, columns) below,
-    column 0 stands for the state, column t + 1 for token t. All index arithmetic is done on the CPU.
-    """
-
-    def __init__(self, batch: Batch, state: SOMState, depths: Tensor, num_slots: int, inside: Tensor | None = None):
-        self.device, depths = depths.device, depths.cpu()
-        self.batch, self.depths, self.num_slots = batch, depths, num_slots
-        self.B, self.K = state.memory.shape[:2]
-        self.row, self.column = batch.row, batch.column + 1
-        rows = torch.arange(self.B)
-        self.depth = batch.justify(depths, width=1, fill=-2)
-        self.depth[:, 0] = state.depth.cpu()
-        self.start = 2 * self.B * self.K + (depths + 1).cumsum(0) - (depths + 1)  # (P,) first row of each token
-        self.starts = batch.justify(self.start, width=1)
-        self.starts[:, 0] = rows * self.K
-        self.total = 2 * self.B * self.K + int((depths + 1).sum())
-        # last[b, c, e]: the last token up to column c written at depth e, 0 if that was before this batch
-        columns = torch.arange(self.depth.shape[1])
-        at_depth = self.depth[..., None] == torch.arange(max(int(self.depth.max()), 0) + 1)
-        self.last = torch.where(at_depth, columns[:, None], 0).cummax(1).values
-        # the depth of each token's word: a piece that continues a word lies one below it
-        self.word_depths = depths if inside is None else depths - inside.cpu().long()  # (P,)
-        self.word_depth = batch.justify(self.word_depths, width=1, fill=-2)
-        self.word_depth[:, 0] = self.depth[:, 0]
-        self.previous = self.word_depth[self.row, self.column - 1]  # (P,) depth of the word before each token
-        by_depth = depths.argsort(stable=True)
-        self.prefix_order = by_depth[int((depths == 0).sum()) :]  # tokens that make a prefix state, shallow ones first
-        self.prefix_rank = torch.full_like(depths, NONE)
-        self.prefix_rank[self.prefix_order] = torch.arange(len(self.prefix_order))
-        self.prefix_ranks = batch.justify(self.prefix_rank, width=1)
-
-    def live(self, depth: Tensor) -> Tensor:
-        """How many attachments are possible from this depth: 0…depth, but none at N or deeper."""
-        return depth.clamp(max=self.num_slots - 1) + 1
-
-    def memory_row(self, row: Tensor, column: Tensor, depth: Tensor) -> Tensor:
-        """memory[depth] is the candidate of the token before the last one that was written just below it."""
-        written = self.last[row, column, depth + 1]
-        before = (self.B + row) * self.K + depth
-        return torch.where(written > 0, self.starts[row, written - 1] + depth, before)
-
-    def prefix_row(self, row: Tensor, column: Tensor, depth: Tensor) -> Tensor:
-        """prefix[depth] was made by the last token written at that depth; prefix[0] is the zero state."""
-        written = self.last[row, column, depth]
-        made = (written > 0) & (depth > 0)
-        return torch.where(made, self.B * self.K + self.prefix_ranks[row, written], row * self.K + depth)
-
-    def levels(self) -> list[tuple[Tensor, Tensor]]:
-        """(rows, left and right children), such that children lie in earlier levels or are leaves."""
-        token, depth = spans(self.depths)
-        row, column = self.row[token], self.column[token]
-        nodes = self.start[token] + depth
-        children = torch.stack([self.memory_row(row, column, depth), nodes + 1])  # (2, Σd)
-        height = self.heights()[row, column, depth]
-        order = height.argsort(stable=True)
-        sizes = height.bincount()[1:].tolist() if len(height) else []
-        return list(zip(nodes[order].split(sizes), children[:, order].split(sizes, dim=1), strict=True))
-
-    def heights(self) -> Tensor:
-        """(B, columns, depths): height of every candidate; leaves and what the state brought have height 0."""
-        slots = torch.arange(self.last.shape[2])
-        heights = torch.zeros_like(self.last)
-        memory = torch.zeros_like(self.last[:, 0])
-        for column in range(1, self.last.shape[1]):
-            depth = self.depth[:, column, None]
-            above = (depth - 1).clamp(min=0)
-            memory.scatter_(1, above, heights[:, column - 1].gather(1, above))
-            # height[e] = 1 + max(memory[e], height[e + 1]), unrolled
-            below = torch.where(slots < depth, memory + slots + 1, depth)
-            heights[:, column] = below.flip(1).cummax(1).values.flip(1) - slots
-        return heights
-
-    def attachments(self) -> tuple[Tensor, Tensor, Tensor]:
-        """(token, depth, subtree) of every attachment each token could have chosen."""
-        token, depth = spans(self.live(self.previous))
-        return token, depth, self.starts[self.row[token], self.column[token] - 1] + depth
-
-    def branches(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """(token, depth, subtree, prefix state) of every attachment that the token after each token could choose."""
-        token, depth = spans(self.live(self.word_depths))
-        return token, depth, self.start[token] + depth, self.prefix_row(self.row[token], self.column[token], depth)
-
-    def prefix_levels(self) -> list[tuple[Tensor, Tensor]]:
-        """(prefix state to extend, subtree to extend it by) of the new prefix state of every token, by depth.
-
-        A step changes only memory[d - 1], so each token makes one prefix state and shares all shallower ones."""
-        token = self.prefix_order
-        row, column, above = self.row[token], self.column[token], self.depths[token] - 1
-        source = self.prefix_row(row, column, above)
-        subtree = self.starts[row, column - 1] + above
-        sizes = self.depths.bincount()[1:].tolist()
-        return list(zip(source.split(sizes), subtree.split(sizes), strict=True))
-
-    def following(self) -> tuple[Tensor, Tensor]:
-        """Depth and new prefix state of the token after each token."""
-        return shift(self.depths, self.row), shift(self.B * self.K + self.prefix_rank, self.row)
-
-    def next_word_depth(self) -> Tensor:
-        """Depth of the token after each token, where that one begins a word."""
-        return shift(torch.where(self.depths == self.word_depths, self.depths, NONE), self.row)
-
-    def state_rows(self, state: SOMState) -> Tensor:
-        """The rows the state brings along."""
-        return torch.cat([state.candidates.flatten(0, 1), state.memory.flatten(0, 1)])
-
-    def place(self, growth: "Growth", state: SOMState) -> "Forest":
-        """The subtrees that exploring has built."""
-        forest = Forest.of(self.state_rows(state), self.total)
-        forest.plant(self.start.to(self.device)[growth.token] + growth.at, growth.subtrees)
-        return forest
-
-    def final_state(self, nodes: "Forest", prefix: "Forest | None") -> SOMState:
-        """The state after the batch; dead slots are zero."""
-        column = self.batch.lengths
-        depth = self.word_depth[torch.arange(self.B), column]
-        live = self.live(depth)
-        row, slot = spans(live)
-        gather = partial(self.gather, width=max(int(live.max()), 1))
-        candidates = gather(nodes, row, slot, self.starts[row, column[row]] + slot)
-        prefix = (
-            torch.zeros_like(candidates)
-            if prefix is None
-            else gather(prefix, row, slot, self.prefix_row(row, column[row], slot))
-        )
-        row, slot = spans(depth.clamp(min=0))
-        memory = gather(nodes, row, slot, self.memory_row(row, column[row], slot))
-        return SOMState(memory, candidates, prefix, depth.to(self.device))
-
-    def gather(self, source: "Forest", row: Tensor, slot: Tensor, index: Tensor, width: int) -> Tensor:
-        """(B, width, D) with source[index] at (row, slot)."""
-        values = source.pick(index.to(self.device))
-        slots = values.new_zeros(self.B * width, values.shape[1])
-        return slots.index_copy(0, (row * width + slot).to(self.device), values).unflatten(0, (self.B, width))
-
-
-class Forest:
-    """Subtrees as rows of one matrix that is filled level by level, with one matrix for all their gradients.
-
-    Selecting and writing rows by the stock operators is differentiated at the cost of the whole matrix each time."""
-
-    def __init__(self, rows: Tensor):
-        self.rows = rows
-
-    @classmethod
-    def of(cls, known: Tensor, total: int) -> "Forest":
-        """The first of `total` subtrees; room for the others."""
-        return cls(torch.cat([known, known.new_empty(total - len(known), known.shape[1])]))
-
-    def pick(self, index: Tensor) -> Tensor:
-        self.rows, picked = PickRows.apply(self.rows, index)
-        return picked
-
-    def plant(self, index: Tensor, subtrees: Tensor) -> None:
-        self.rows = PlantRows.apply(self.rows, index, subtrees)
-
-
-class PickRows(torch.autograd.Function):
-    """Rows of a matrix, and the matrix itself, so that whoever uses it next passes its gradient through here."""
-
-    @staticmethod
-    def forward(ctx, matrix, index):
-        ctx.save_for_backward(index)
-        ctx.mark_dirty(matrix)
-        return matrix, matrix.index_select(0, index)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, matrix_gradient, gradient):
-        (index,) = ctx.saved_tensors
-        return matrix_gradient.index_add_(0, index, gradient), None
-
-
-class PlantRows(torch.autograd.Function):
-    """The matrix with rows written into it that nobody has read before."""
-
-    @staticmethod
-    def forward(ctx, matrix, index, rows):
-        ctx.save_for_backward(index)
-        ctx.mark_dirty(matrix)
-        return matrix.index_copy_(0, index, rows)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, gradient):
-        (index,) = ctx.saved_tensors
-        return gradient, None, gradient.index_select(0, index)
-
-
-class NextWords(torch.autograd.Function):
-    """Logits of the next word after P tokens and the sum of their cross-entropies, with nothing else of their size:
-    what the loss and the gradients need of the logits is made a chunk at a time, in the cache.
-
-    `targets` (P,) are NONE where there is no label. In the `rows` of logits returned the tokens stand at `position`,
-    the others are NONE; None says that there are no others."""
-
-    @staticmethod
-    def forward(ctx, hidden, weight, bias, targets, position, rows):
-        exact, height = torch.promote_types(hidden.dtype, torch.float32), max(CHUNK // len(weight), 1)
-        if position is None:
-            logits = F.linear(hidden, weight, bias)
-            log_total = [words.to(exact).logsumexp(dim=1) for words in logits.split(height)]
-        else:
-            logits, log_total = hidden.new_full((rows, len(weight)), NONE), [hidden.new_empty(0, dtype=exact)]
-            for some, place in zip(hidden.split(height), position.split(height), strict=True):
-                words = F.linear(some, weight, bias)
-                log_total.append(words.to(exact).logsumexp(dim=1))
-                logits[place] = words
-        log_total = torch.cat(log_total)
-        where = torch.arange(rows, device=hidden.device) if position is None else position
-        chosen = logits[where, targets.clamp(min=0)].to(exact)
-        ctx.save_for_backward(hidden, weight, targets, position, logits, log_total)
-        ctx.set_materialize_grads(False)
-        return logits, torch.where(targets != NONE, log_total - chosen, 0).sum()
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, logits_gradient, loss_gradient):
-        hidden, weight, targets, _, _, log_total = ctx.saved_tensors
-        labelled = (targets != NONE)[:, None]  # (P, 1)
-        scale = None if loss_gradient is None else labelled * loss_gradient.to(log_total.dtype)
-        wants_hidden, wants_weight, wants_bias = ctx.needs_input_grad[:3]
-        to_hidden = torch.zeros_like(hidden, dtype=log_total.dtype) if wants_hidden else None
-        to_weight = torch.empty_like(weight) if wants_weight else None
-        to_bias = weight.new_empty(len(weight)) if wants_bias else None
-        width = max(CHUNK // max(len(hidden), 1), 512)
-        for some in (slice(first, first + width) for first in range(0, len(weight), width)):
-            gradient = NextWords.logits_gradient(ctx, some, scale, logits_gradient)  # (P, some)
-            if wants_bias:
-                to_bias[some] = gradient.sum(0)
-            gradient = gradient.to(hidden.dtype)
-            if wants_hidden:
-                to_hidden += gradient @ weight[some]
-            if wants_weight:
-                torch.mm(gradient.T, hidden, out=to_weight[some])
-        to_hidden = to_hidden.to(hidden.dtype) if wants_hidden else None
-        return to_hidden, to_weight, to_bias, None, None, None
-
-    @staticmethod
-    def logits_gradient(ctx, some: slice, scale: Tensor | None, further: Tensor | None) -> Tensor:
-        """(P, some): gradient of some words' logits, by the loss and by whatever else was made of the logits."""
-        _, _, targets, position, logits, log_total = ctx.saved_tensors
-        packed = (lambda x: x) if position is None else (lambda x: x.index_select(0, position))
-        if scale is None:
-            return packed(further[:, some])
-        gradient = torch.sub(packed(logits[:, some]), log_total[:, None]).exp_()  # probabilities
-        place = targets[:, None] - some.start
-        here = (place >= 0) & (place < gradient.shape[1])
-        gradient.scatter_add_(1, place.clamp(0, gradient.shape[1] - 1), -here.to(gradient.dtype)).mul_(scale)
-        return gradient if further is None else gradient.add_(packed(further[:, some]))
-
-
 # ---------------------------------------------------------------------------------------------- modules
-
-
-class Dropout(nn.Dropout):
-    """Dropout that on a CPU draws one 64-bit number for four elements; the rate is met to 1 / 65,536.
-
-    Drawing one number for each is dear beside the matrix product that follows."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        if not self.training or self.p == 0 or x.device.type != "cpu":
-            return super().forward(x)
-        bits = torch.empty(x.numel() // 4 + 1, dtype=torch.int64).random_(-(2**63), 2**63 - 1)
-        bits = bits.view(torch.int16)[: x.numel()].view(x.shape)
-        dropped = min(round(self.p * 2**16), 2**16 - 1)
-        # written as numbers, since booleans multiply slowly
-        keep = torch.ge(bits, dropped - 2**15, out=torch.empty_like(x, requires_grad=False))
-        return x * keep.mul_(2**16 / (2**16 - dropped))
-
-
-def linear(layer: nn.Module, x: Tensor) -> Tensor:
-    """`layer(x)`, quick for few rows too: on a CPU each thread computes a share of the outputs, where the stock layer
-    leaves a single row to one thread and divides a few rows badly.
-
-    This is a function because tools for adapters and quantization look for layers of the type `nn.Linear` itself. What
-    they put in its place is called as it is."""
-    few = x.ndim == 2 and len(x) <= FEW and x.device.type == "cpu"
-    if not few or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling():
-        return layer(x)
-    threads = torch.get_num_threads()
-    if threads == 1 or not is_plain(layer):
-        return layer(x)
-    weight, bias = layer.weight, layer.bias
-    even = len(weight) // threads * threads
-    shares = weight[:even].unflatten(0, (threads, -1))  # (threads, outputs / threads, inputs)
-    shares = shares.bmm(x.T.expand(threads, -1, -1)).flatten(0, 1)  # (outputs, R)
-    y = torch.cat([shares, weight[even:] @ x.T]).T.contiguous()
-    return y if bias is None else y + bias
-
-
-def is_plain(layer: nn.Module) -> bool:
-    """Whether a layer is its weights and nothing else: no adapter, no hook, no quantized or sharded weights."""
-    hooked = layer._forward_hooks or layer._forward_pre_hooks or "forward" in vars(layer)
-    return type(layer) is nn.Linear and type(layer.weight) in (nn.Parameter, Tensor) and not hooked
 
 
 class SegmentedLinear(nn.Module):
@@ -672,16 +218,6 @@ class ZeroStepParser(Parser):
 
     def forward(self, candidates: Tensor) -> Tensor:
         return self.scores(linear(self.project, self.read(candidates)))
-
-
-class Growth(NamedTuple):
-    """What exploring found: decisions, the logits they were drawn from, and every subtree built."""
-
-    depths: Tensor  # (P,)
-    attach_logits: Tensor  # (P, N)
-    token: Tensor  # (rows,) the token each subtree ends at
-    at: Tensor  # (rows,) its depth
-    subtrees: Tensor  # (rows, D)
 
 
 class Reading(NamedTuple):
@@ -997,7 +533,7 @@ class SOMModel(SOMPreTrainedModel):
     def regrow(self, x: Tensor, layout: Layout, state: SOMState) -> Forest:
         """Learns: with all decisions known, builds every subtree once, level by level over the whole batch."""
         nodes = Forest.of(layout.state_rows(state), layout.total)
-        nodes.plant((layout.start + layout.depths).to(x.device), x)
+        nodes.plant((layout.starts + layout.depths).to(x.device), x)
         for rows, children in layout.levels():
             left, right = nodes.pick(children.flatten().to(x.device)).chunk(2)
             nodes.plant(rows.to(x.device), self.cell(left, right))
@@ -1026,7 +562,7 @@ class SOMModel(SOMPreTrainedModel):
     ) -> Prediction:
         """Runs the prediction network from the root down to the guessed attachment of the next word."""
         if not self.config.prediction_network:
-            return Prediction(nodes.pick(layout.start.to(layout.device)))
+            return Prediction(nodes.pick(layout.starts.to(layout.device)))
         token, depth, subtree, source = (index.to(layout.device) for index in layout.branches())
         scores = self.next_parser(nodes.pick(subtree))
         logits = scores.new_full((len(layout.depths), self.config.num_slots), -torch.inf)
@@ -1128,40 +664,6 @@ class SOMModel(SOMPreTrainedModel):
             if found:
                 row, column = wrong.nonzero()[0].tolist()
                 raise ValueError(f"{rule}: not so in row {row}, column {column}")
-
-
-def wrong_siblings(first_sibling: Tensor, mask: Tensor | None) -> Tensor:
-    """(B, T): where a real token's label does not point at an earlier token of its row."""
-    real = torch.ones_like(first_sibling, dtype=torch.bool) if mask is None else mask.to(first_sibling.device)
-    column = real.cumsum(1) - 1
-    return real & torch.where(column == 0, first_sibling != -1, (first_sibling < 0) | (first_sibling >= column))
-
-
-def unreachable(
-    depths: Tensor, mask: Tensor | None, state_depth: Tensor | None, num_slots: int, inside: Tensor | None = None
-) -> Tensor:
-    """(B, T): where a real token's depth cannot follow the depth of the word before it."""
-    inside = torch.zeros_like(depths, dtype=torch.bool) if inside is None else inside.to(depths.device)
-    B, T = depths.shape
-    real = torch.ones_like(depths, dtype=torch.bool) if mask is None else mask.to(depths.device)
-    before = depths.new_full((B, 1), -1) if state_depth is None else state_depth[:, None].to(depths.device)
-    taken = torch.cat([before, depths - inside.long()], dim=1)
-    columns = torch.arange(1, T + 1, device=depths.device)
-    last = torch.where(real, columns, 0).cummax(1).values  # column of `taken` with the last real token up to here
-    last = F.pad(last[:, :-1], (1, 0))
-    before = taken.gather(1, last)
-    deepest = (before + 1).clamp(max=num_slots)
-    lowest = torch.where(inside, deepest, torch.where(before < 0, 0, 1))
-    return real & ((depths < lowest) | (depths > deepest))
-
-
-def restarts(positions: Tensor, mask: Tensor | None, state_depth: Tensor | None) -> Tensor:
-    """(B, T): where a real token's position is not after those before it; one of position 0 follows nothing."""
-    real = torch.ones_like(positions, dtype=torch.bool) if mask is None else mask.to(positions.device)
-    begun = positions.new_full((len(positions),), -1) if state_depth is None else state_depth.to(positions)
-    before = torch.cat([begun[:, None].clamp(max=0), torch.where(real, positions, -1)], dim=1)
-    before = before.cummax(1).values[:, :-1]  # the largest position so far
-    return real & (positions <= before)
 
 
 class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
@@ -1365,17 +867,6 @@ def repeat_in_holes(logits: Tensor, real: Tensor, count: int) -> Tensor:
     last = torch.where(real, torch.arange(real.shape[1], device=real.device), 0).cummax(1).values
     rows, columns = hole.nonzero(as_tuple=True)
     return logits.index_put((rows, columns), logits[rows, last[hole]])
-
-
-def mean(total: Tensor, labels: Tensor, num_items: Tensor | int | None) -> Tensor:
-    """A sum over the labelled items, divided by their number, or by the caller's."""
-    return total / ((labels != NONE).sum().clamp(min=1) if num_items is None else num_items)
-
-
-def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Summed over the labelled rows, in at least single precision."""
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    return F.cross_entropy(logits, labels.long(), ignore_index=NONE, reduction="sum")
 
 
 SOMModel.register_for_auto_class("AutoModel")

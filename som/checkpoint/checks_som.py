@@ -1,0 +1,1 @@
+../../modeling_som/checks_som.py

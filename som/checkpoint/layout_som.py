@@ -1,0 +1,1 @@
+../../modeling_som/layout_som.py

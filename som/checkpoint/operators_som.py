@@ -1,0 +1,1 @@
+../../modeling_som/operators_som.py

@@ -1,0 +1,1 @@
+../../modeling_som/state_som.py
