@@ -32,7 +32,7 @@ from configuration_som import SOMConfig
 from modeling_som import SOMForCausalLM
 from modeling_som.modeling_som import LookAheadParser
 from som.evaluation import Counts, Report, count_brackets, count_words, sums_by_length
-from som.inference import BATCH_TOKENS, Scored, batches, encode, evaluating
+from som.inference import BATCH_TOKENS, Scored, batches, encode, evaluating, load_weights
 from som.metrics import left_branching, random_branching, right_branching
 from som.targeted import Scorer
 from som.training import TrainSettings, make_config, vocabulary
@@ -124,7 +124,7 @@ def load_baseline(run: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizer
     if model_type not in CLASSES:
         raise ValueError(f"{run}: expected a model of type {' or '.join(CLASSES)}, got {model_type!r}")
     tokenizer: Any = AutoTokenizer.from_pretrained(run)
-    return CLASSES[model_type].from_pretrained(run).eval(), tokenizer
+    return load_weights(run, CLASSES[model_type]).eval(), tokenizer
 
 
 @torch.inference_mode()

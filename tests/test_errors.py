@@ -12,10 +12,12 @@ import pytest
 import torch
 from conftest import make_model
 from datasets import DatasetDict
+from safetensors.torch import load_file, save_file
 from transformers import GPT2Config
 
 from som import inference
 from som.cli import main
+from som.data import prepare
 from som.treebanks import to_conllu
 from som.vocabularies import make_tokenizer
 
@@ -93,6 +95,58 @@ def test_what_is_no_model_of_ours_is_refused_by_every_command(complaint, command
     assert message in complaint(COMMANDS[command], model)
 
 
+def change_weights(change):
+    def damage(model: Path) -> None:
+        weights = load_file(model / "model.safetensors")
+        change(weights)
+        save_file(weights, model / "model.safetensors", {"format": "pt"})
+
+    return damage
+
+
+def cut_short(model: Path) -> None:
+    file = model / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+def pickle_weights(model: Path) -> None:
+    """Unpickling these would make a file."""
+    (model / "pytorch_model.bin").write_bytes(b"cos\nmkdir\n(S'unpickled'\ntR.")
+    (model / "model.safetensors").unlink()
+
+
+BIAS = "model.cell.gates.semantic.bias"
+DAMAGES = {
+    "missing": (change_weights(lambda weights: weights.pop(BIAS)), f"missing: {BIAS}"),
+    "unexpected": (change_weights(lambda weights: weights.update(more=torch.zeros(1))), "unexpected: more"),
+    "mismatched": (change_weights(lambda weights: weights.update({BIAS: torch.zeros(3)})), f"{BIAS} has shape [3]"),
+    "cut short": (cut_short, "a file in it is damaged"),
+    "pickled": (pickle_weights, "no file named model.safetensors"),
+    "{}": (lambda model: (model / "config.json").write_text("{}"), "found no model's config.json"),
+    "[]": (lambda model: (model / "config.json").write_text("[]"), "a file in it is damaged"),
+    "no JSON": (lambda model: (model / "config.json").write_text("{"), "is not a valid JSON file"),
+    "vocabulary": (lambda model: (model / "tokenizer.json").write_text("[]"), "a file in it is damaged"),
+    "no special tokens": (lambda model: (model / "tokenizer_config.json").write_text("{}"), "tokens for beginning"),
+}
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "train --start", "train --teachers"])
+@pytest.mark.parametrize("damage, message", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_checkpoint_is_refused_by_every_command(complaint, prepared, command, damage, message):
+    name, *flag = command.split()
+    damage(Path("model"))
+    assert message in complaint(COMMANDS.get(name) or ["train", str(prepared), "--out", "run", *flag, "MODEL"])
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory) -> Path:
+    """Data to train on."""
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "test.conllu").write_text(to_conllu(WORDS, HEADS) * 2)
+    prepare({split: [folder / "test.conllu"] for split in ("train", "validation", "test")}, folder / "out")
+    return folder / "out"
+
+
 @pytest.mark.parametrize("command", ["prepare", "train", "bench", *COMMANDS])
 def test_a_flag_that_does_not_exist_is_one_line_of_every_command(command, capsys):
     arguments = {"prepare": PREPARE, "train": ["train", "data", "--out", "run"], "bench": ["bench"], **COMMANDS}
@@ -131,14 +185,13 @@ def test_ctrl_c_is_one_line_and_130(complaint, command, monkeypatch):
 
 @pytest.mark.parametrize("command", ["parse", "generate", "surprisal", "evaluate"])
 def test_a_full_disk_leaves_neither_a_file_nor_a_part_of_one(world, capsys, command, monkeypatch):
-    whole = Path.write_bytes
-
-    def full(self, content):
-        whole(self, content[: len(content) // 2])
-        raise OSError(errno.ENOSPC, "No space left on device")
+    class Full(io.FileIO):
+        def write(self, content):
+            super().write(content[: len(content) // 2])
+            raise OSError(errno.ENOSPC, "No space left on device")
 
     before = sorted(world.rglob("*"))
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr("som.files.open", Full, raising=False)
     assert main(["model" if word == "MODEL" else word for word in COMMANDS[command]]) == 2
     err = capsys.readouterr().err
     assert "cannot be written: No space left on device" in err and err.count("\n") == 1
