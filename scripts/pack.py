@@ -14,6 +14,8 @@ import som
 def pack(run: Path, folder: Path) -> None:
     """Write the model of `run` to `folder`, whose old content stays until then; it is computed with in single
     precision all the same."""
+    if folder.exists() and not (folder / "config.json").is_file():
+        raise FileExistsError(f"{folder}: expected a new folder or a checkpoint to replace, this is something else")
     model, tokenizer = som.load(run)
     scratch = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(scratch, ignore_errors=True)

@@ -41,9 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, as in `som … | head`, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (KeyboardInterrupt, Exception) as error:
-        if is_interruption(error):
-            print(f"som {args.name}: interrupted", file=sys.stderr)
-            return 130
+        if interruption := interruption_behind(error):
+            print(f"som {args.name}: {str(interruption) or 'interrupted'}", file=sys.stderr)
+            return getattr(interruption, "exit_code", 130)
         if not isinstance(error, USER_ERRORS) or os.environ.get("SOM_DEBUG"):
             raise
         print(f"som {args.name}: error: {' '.join(str(error).split())}", file=sys.stderr)
@@ -51,9 +51,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def is_interruption(error: BaseException | None) -> bool:
-    """Whether an error is Ctrl-C, or what a library with several processes made of it."""
-    return isinstance(error, KeyboardInterrupt) or (error is not None and is_interruption(error.__context__))
+def interruption_behind(error: BaseException | None) -> KeyboardInterrupt | None:
+    """The Ctrl-C that an error is, or that a library with several processes made an error of."""
+    if error is None or isinstance(error, KeyboardInterrupt):
+        return error
+    return interruption_behind(error.__context__)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -97,6 +99,8 @@ def write_out(content: bytes, file: str | None) -> None:
         return
     try:
         write_whole(file, content)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise ValueError(f"{file}: cannot be written: {error.strerror}") from error
 
@@ -301,11 +305,7 @@ def train_command(args: argparse.Namespace) -> None:
     given = {name: value for name, value in vars(args).items() if name in SETTINGS}
     if "trainer" in given:
         given["trainer"] = dict(given["trainer"])
-    try:
-        metrics = train(args.data, args.out, resume=args.resume, overwrite=args.overwrite, **given)
-    except KeyboardInterrupt:
-        print(f"som train: continue with: som train {args.data} --out {args.out} --resume", file=sys.stderr)
-        raise
+    metrics = train(args.data, args.out, resume=args.resume, overwrite=args.overwrite, **given)
     if metrics:
         print(f"{args.out}: the model of epoch {metrics['epoch']:g}, validation perplexity {metrics['ppl']:.2f}")
 

@@ -1,7 +1,7 @@
 """Training: the stock `Trainer` set up for SOM, and runs that a kill at any moment does not harm.
 
-A run is a folder: `training.json` says what it is, `log.jsonl` what happened, `checkpoint-*` are the best and the last
-state on the way, and when training is over the best model lies in the folder itself.
+A run is a folder (see `som.runs`): `training.json` says what it is, `log.jsonl` what happened, `checkpoint-*` are the
+best and the last state on the way, and when training is over the best model lies in the folder itself.
 
 Several processes: `torchrun --nproc_per_node 2 -m som train …` or `accelerate launch … -m som train …`; the batch size
 is that of a step, whatever the number of processes. FSDP comes from `accelerate config`, with FULL_STATE_DICT, so that
@@ -16,13 +16,14 @@ import shlex
 import shutil
 import sys
 import time
-import zipfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, fields
 from importlib.util import find_spec
 from pathlib import Path
+from signal import SIGINT
 from traceback import extract_tb
 from typing import Any, NamedTuple
 
@@ -31,9 +32,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from accelerate import PartialState
+from accelerate.utils import reduce
 from huggingface_hub.errors import StrictDataclassError
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from torch import Tensor
 from transformers import (
     AutoTokenizer,
@@ -53,15 +55,35 @@ from som.data import IGNORED, SUMMARY, SOMCollator, fingerprint
 from som.distillation import load_of_same_words, teach
 from som.files import write_whole
 from som.inference import load
+from som.interruption import Interrupted, Signals
 from som.metrics import Accuracy, Perplexity
 from som.provenance import versions
+from som.runs import (
+    LOCK,
+    LOG,
+    RUN,
+    SCRATCH,
+    is_complete,
+    is_finished,
+    last_checkpoint,
+    model_files,
+    note_files,
+    only_training,
+    own_checkpoints,
+    own_files,
+    read_record,
+    record_text,
+    refuse_foreign_checkpoints,
+    remove,
+    remove_incomplete,
+    remove_old,
+    remove_run,
+    trainer_state,
+    write_record,
+)
 from som.vocabularies import continuing_tokens
 
-RUN = "training.json"  # also the sign that a folder is a run
-LOG = "log.jsonl"
 COLUMNS = ["input_ids", "first_sibling"]
-# of a checkpoint, what serves to go on training and is no part of the model
-TRAINER_FILES = ("trainer_state.json", "training_args.bin", "optimizer*", "scheduler*", "rng_state*", "*fsdp*")
 
 
 # Settings
@@ -214,11 +236,12 @@ def training_arguments(settings: TrainSettings, run: Path, processes: int) -> Tr
         "label_names": ["labels"],
         "eval_strategy": "epoch",
         "save_strategy": "epoch",
-        "save_total_limit": 2,  # the best and the last
+        "save_total_limit": None,  # the callback `Checkpoints` removes old ones
         "metric_for_best_model": "p_acc" if parse_only else "ppl",
         "greater_is_better": parse_only,
         "restore_callback_states_from_checkpoint": True,
         "logging_steps": 50,
+        "logging_nan_inf_filter": False,  # the callback `Divergence` stops the training instead
         "report_to": ["tensorboard"] if find_spec("tensorboard") else [],
         "disable_tqdm": True,
     }
@@ -419,20 +442,67 @@ def validation_metrics(prediction: Any) -> dict[str, float | None]:
 
 
 class Checkpoints(TrainerCallback):
-    """Asks for checkpoints between the ends of epochs, and for a log entry before every checkpoint.
+    """Asks for checkpoints between the ends of epochs, also to stop after one when a signal has come.
 
-    The entry makes the averages in the log start anew there, so that a resumed run logs what it would have logged."""
+    Each is written down beforehand as the run's, and old ones are removed. A log entry before every checkpoint makes
+    the averages in the log start anew there, so that a resumed run logs what it would have logged."""
 
-    def __init__(self, save_steps: int):
-        self.save_steps = save_steps
+    def __init__(self, run: Path, save_steps: int, signals: Signals):
+        self.run, self.save_steps, self.signals = run, save_steps, signals
 
     def on_step_end(self, args, state, control, **kwargs):
         between = state.epoch != int(state.epoch)  # else the end of the epoch saves: nothing is written twice
-        if self.save_steps and state.global_step % self.save_steps == 0 and between:
+        due = self.save_steps and state.global_step % self.save_steps == 0
+        if (self.is_stopping() or due) and between:
             control.should_log = control.should_save = True
+        self.note(state, control)
 
     def on_epoch_end(self, args, state, control, **kwargs):
         control.should_log = True
+        self.note(state, control)
+
+    def on_save(self, args, state, control, **kwargs):
+        if state.is_world_process_zero:
+            remove_old(self.run, state.best_global_step, state.global_step)
+        if self.is_stopping():
+            raise KeyboardInterrupt  # not the Trainer's way to stop, which would end the epoch, too
+
+    def note(self, state, control) -> None:
+        if control.should_save and state.is_world_process_zero:
+            note_files(self.run, f"checkpoint-{state.global_step}")
+
+    def is_stopping(self) -> bool:
+        """Whether a signal has come to any of the processes, which all have to stop after the same step."""
+        came = torch.tensor(float(self.signals.number is not None), device=PartialState().device)
+        return bool(reduce(came, "sum") > 0)
+
+
+class Divergence(TrainerCallback):
+    """Stops a training whose loss is no longer a finite number, before such weights get into a checkpoint."""
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.args, self.state = args, state
+        for module in {kwargs["model"], kwargs["model"].base_model}:  # the second knows before there is a loss
+            module.register_forward_hook(self.check)
+
+    def check(self, module: PreTrainedModel, inputs: tuple, output: Any) -> None:
+        """A forward hook."""
+        for name in ("last_hidden_state", "loss"):
+            value = getattr(output, name, None)
+            if value is not None and not (finite := value.isfinite()).all():
+                what = "loss" if name == "loss" else "hidden state, and with it the loss,"
+                self.stop(what, value[~finite].flatten()[0].item(), self.state.global_step + module.training)
+
+    def on_log(self, args, state, control, **kwargs):
+        norm = kwargs["logs"].get("grad_norm", 0.0)
+        if not math.isfinite(norm) and not args.fp16:  # whose steps are left out then
+            self.stop("norm of the gradient", norm, state.global_step)
+
+    def stop(self, what: str, value: float, step: int) -> None:
+        raise ValueError(
+            f"{self.args.output_dir}: training diverged: at step {step} the {what} is {value}; earlier checkpoints "
+            f"are kept; train anew with a learning rate below {self.args.learning_rate:g}"
+        )
 
 
 class JsonLines(TrainerCallback):
@@ -509,31 +579,37 @@ def train(
 
     `build` makes the model, a SOM unless others are to be compared with it; `given` are arguments of `make_settings`.
     A resumed run keeps the settings it was begun with and ends with the weights it would have had without the break;
-    only `epochs` may be changed.
+    only `epochs` may be changed. Ctrl-C and SIGTERM save a checkpoint, then raise `Interrupted`.
     """
     state = PartialState(cpu=not torch.accelerator.is_available())
     run, data = Path(out_dir), load_data(Path(data_dir))
+    seen = record_text(run)
     record = open_run(run, data, given, resume, overwrite)
     settings = make_settings(**record["given"])
     args = training_arguments(settings, run, state.num_processes)
     trainer = make_trainer(settings, args, data, run, build)
-    if settings.start and not (resume and any(is_complete(one, state.num_processes) for one in checkpoints(run))):
+    if settings.start and not (resume and seen and any(is_complete(one, record) for one in own_checkpoints(run))):
         begin_with(trainer.model, settings.start, data.tokenizer)  # type: ignore[arg-type]  # only SOMs begin so
     state.wait_for_everyone()  # all have looked at the folder
-    if state.is_main_process:
-        begin_run(run, record, resume)
-    state.wait_for_everyone()
-    checkpoint = last_checkpoint(run)
-    if checkpoint is None or not is_finished(checkpoint, settings.epochs):
-        with full_disks_told(run), progress_bar(state.is_main_process) as progress:
+    with only_training(run, seen):
+        if state.is_main_process:
+            begin_run(run, record, resume)
+        state.wait_for_everyone()
+        command = shlex.join(["som", "train", str(data_dir), "--out", str(out_dir), "--resume"])
+        with disk_errors_reported(run), interruptions_reported(command) as signals:
+            trainer.add_callback(Checkpoints(run, settings.save_steps, signals))
+            continue_training(trainer, last_checkpoint(run), settings.epochs)
+            state.wait_for_everyone()
+            return end_run(run) if state.is_main_process else {}
+
+
+def continue_training(trainer: Trainer, checkpoint: Path | None, epochs: int) -> None:
+    """Train from the checkpoint, or from the beginning, to the end."""
+    if checkpoint is None or not is_finished(checkpoint, epochs):
+        with progress_bar(PartialState().is_main_process) as progress:
             trainer.add_callback(ProgressBar(progress))
             last = None if checkpoint is None else str(checkpoint)
             trainer.train(resume_from_checkpoint=last, ignore_keys_for_eval=["past_key_values"])
-    state.wait_for_everyone()
-    if state.is_main_process:
-        with full_disks_told(run):
-            return end_run(run)
-    return {}
 
 
 def make_trainer(
@@ -559,7 +635,7 @@ def make_trainer(
         processing_class=tokenizer,
         compute_metrics=validation_metrics,
         preprocess_logits_for_metrics=sentence_counts,  # type: ignore[arg-type]  # all outputs
-        callbacks=[Checkpoints(settings.save_steps), JsonLines(run / LOG)],
+        callbacks=[JsonLines(run / LOG), Divergence()],
     )
     if settings.early_stopping:
         trainer.add_callback(EarlyStoppingCallback(settings.early_stopping))
@@ -580,10 +656,12 @@ def open_run(run: Path, data: TrainingData, given: dict[str, Any], resume: bool,
     known = (run / RUN).is_file()
     if run.exists() and not run.is_dir():
         raise FileExistsError(f"{run}: expected a folder, this is a file")
-    if run.is_dir() and any(run.iterdir()) and not known:
+    if run.is_dir() and any(path.name != LOCK for path in run.iterdir()) and not known:
         raise FileExistsError(f"{run}: expected a new or empty folder, this one holds something else")
     if known and not resume and not overwrite:
         raise FileExistsError(f"{run}: holds a run already; --resume continues it, --overwrite replaces it")
+    if known:
+        refuse_foreign_checkpoints(run)
     for other in (given.get("start"), *given.get("teachers", ())):
         if other and run.resolve() in (Path(other).resolve(), *Path(other).resolve().parents):
             raise ValueError(f"{other}: expected a model outside of {run}, where the new one goes")
@@ -592,13 +670,15 @@ def open_run(run: Path, data: TrainingData, given: dict[str, Any], resume: bool,
         given = {**{name: getattr(config, name) for name in SIZES}, **given}
     settings = asdict(make_settings(**given))
     if known and resume:
-        return resumed(json.loads((run / RUN).read_text(encoding="utf-8")), run, data, given)
+        return resumed(read_record(run), run, data, given)
     return {
         "command": shlex.join(sys.argv),
         "given": given,
         "settings": settings,
         "data": data.fingerprint,
         "processes": PartialState().num_processes,
+        "threads": torch.get_num_threads(),
+        "files": [],
         "versions": versions(),
     }
 
@@ -618,15 +698,22 @@ def resumed(record: dict[str, Any], run: Path, data: TrainingData, given: dict[s
     for name, value in {**settings, "processes": PartialState().num_processes}.items():
         if value != before[name]:
             raise ValueError(f"{run}: was begun with {name} {before[name]}, cannot be resumed with {value}")
-    return {**record, "given": given, "settings": settings}
+    warn_of_other_threads(run, record)
+    return {**record, "given": given, "settings": settings, "files": sorted(own_files(run, record))}
+
+
+def warn_of_other_threads(run: Path, record: dict[str, Any]) -> None:
+    before, now = record.get("threads"), torch.get_num_threads()
+    if before not in (None, now) and PartialState().is_main_process:
+        change = f"was begun with {before} threads and goes on with {now}"
+        warnings.warn(f"{run}: {change}: weights may differ in their last digits", stacklevel=2)
 
 
 def begin_run(run: Path, record: dict[str, Any], resume: bool) -> None:
-    """Makes the folder, without what an earlier run or a kill has left there."""
-    if run.is_dir() and not resume:
-        shutil.rmtree(run)
-    run.mkdir(parents=True, exist_ok=True)
-    write_whole(run / RUN, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+    """Write the record into the folder, without what an earlier run or a kill has left there."""
+    if not resume and (run / RUN).is_file():
+        remove_run(run)
+    write_record(run, record)
     remove_incomplete(run)
 
 
@@ -636,11 +723,13 @@ def end_run(run: Path) -> dict[str, Any]:
     assert last is not None, "every epoch ends with a checkpoint"
     state = trainer_state(last)
     best = run / f"checkpoint-{state['best_global_step']}"
+    names = model_files(best)
     with scratch_folder(run) as scratch:
-        shutil.copytree(best, scratch / "model", ignore=shutil.ignore_patterns(*TRAINER_FILES))
-        # the configuration last: with it the folder is a model
-        for file in sorted((scratch / "model").iterdir(), key=lambda file: file.name == "config.json"):
-            file.replace(run / file.name)
+        note_files(run, *names)
+        for name in names:
+            shutil.copy2(best / name, scratch)
+        for name in names:
+            (scratch / name).replace(run / name)
     entries = [entry for entry in state["log_history"] if entry["step"] == state["best_global_step"]]
     metrics = {
         name.removeprefix("eval_"): value
@@ -648,78 +737,44 @@ def end_run(run: Path) -> dict[str, Any]:
         for name, value in entry.items()
         if name.startswith("eval_") and not name.endswith(("_runtime", "_second"))
     }
-    record = json.loads((run / RUN).read_text(encoding="utf-8"))
     results = {"epoch": entries[-1]["epoch"], "step": entries[-1]["step"], **metrics}
-    write_whole(run / RUN, json.dumps({**record, "validation": results}, indent=2, ensure_ascii=False) + "\n")
+    write_record(run, {**read_record(run), "validation": results})
     return results
 
 
 @contextmanager
 def scratch_folder(run: Path) -> Iterator[Path]:
-    scratch = run / ".new"
-    shutil.rmtree(scratch, ignore_errors=True)  # a kill may have left one
-    scratch.mkdir()
+    remove(run, {SCRATCH} & own_files(run, read_record(run)))  # a kill may have left one
+    note_files(run, SCRATCH)
+    (run / SCRATCH).mkdir()
     try:
-        yield scratch
+        yield run / SCRATCH
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.rmtree(run / SCRATCH, ignore_errors=True)
 
 
-# Checkpoints
-
-
-def checkpoints(run: Path) -> Iterator[Path]:
-    return run.glob("checkpoint-*")
-
-
-def last_checkpoint(run: Path) -> Path | None:
-    """The newest checkpoint of a run, from which incomplete ones have been removed."""
-    return max(checkpoints(run), key=lambda path: int(path.name.split("-")[1]), default=None)
-
-
-def trainer_state(checkpoint: Path) -> dict[str, Any]:
-    return json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
-
-
-def is_finished(checkpoint: Path, epochs: int) -> bool:
-    """Whether training was over with this checkpoint, after all epochs or by early stopping."""
-    state = trainer_state(checkpoint)
-    stopped = state["stateful_callbacks"]["TrainerControl"]["args"]["should_training_stop"]
-    return stopped and state["num_train_epochs"] == epochs
-
-
-def remove_incomplete(run: Path) -> None:
-    """Removes checkpoints that a kill or a full disk has cut short."""
-    for checkpoint in checkpoints(run):
-        if PartialState().is_main_process and not is_complete(checkpoint, PartialState().num_processes):
-            shutil.rmtree(checkpoint)
-
-
-def is_complete(checkpoint: Path, processes: int) -> bool:
-    """Whether a checkpoint was written to its end: the Trainer writes its state last, and each file can be cut short.
-
-    Several processes write their random states on their own, so these are counted."""
-    if len(list(checkpoint.glob("rng_state*.pth"))) < processes:
-        return False
-    pickles = [path for pattern in ("*.pt", "*.pth", "*.bin") for path in checkpoint.glob(pattern)]
-    try:
-        trainer_state(checkpoint)
-        for path in checkpoint.glob("*.safetensors"):
-            with safe_open(path, framework="pt"):
-                pass
-    except (OSError, ValueError, SafetensorError):
-        return False
-    return all(map(zipfile.is_zipfile, pickles))
+# Breaks
 
 
 @contextmanager
-def full_disks_told(run: Path) -> Iterator[None]:
+def interruptions_reported(command: str) -> Iterator[Signals]:
+    """Signals wait for the next checkpoint; then the user is told which command goes on."""
+    signals = Signals(PartialState().num_processes)
+    try:
+        with signals.caught():
+            yield signals
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted; go on with: {command}", signals.number or SIGINT) from None
+
+
+@contextmanager
+def disk_errors_reported(run: Path) -> Iterator[None]:
     """Turns what libraries raise when a file cannot be written, each another thing, into an OSError of one line."""
     try:
         yield
     except (OSError, RuntimeError, SafetensorError) as error:
         functions = {frame.name for frame in extract_tb(error.__traceback__)}
-        if not functions & {"_save_checkpoint", "on_log", "end_run"}:
+        if not functions & {"_save_checkpoint", "on_log", "note_files", "end_run"}:
             raise
         free = shutil.disk_usage(run).free >> 20
         remove_incomplete(run)

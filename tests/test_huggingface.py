@@ -23,7 +23,7 @@ from transformers import (
 )
 
 from configuration_som import SOMConfig
-from modeling_som import SOMCache, SOMForCausalLM, SOMModel
+from modeling_som import SOMCache, SOMForCausalLM, SOMModel, modeling_som
 from modeling_som.state_som import SOMCacheLayer
 from som.oracle import gold_depths
 from som.vocabularies import make_tokenizer

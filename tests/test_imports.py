@@ -10,8 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = [  # a module imports modules of the lines above its own
-    "configuration_som tokenization_som files provenance trees grammar syntaxgym",
-    "modeling_som oracle metrics treebanks vocabularies report",
+    "configuration_som tokenization_som files interruption provenance trees grammar syntaxgym",
+    "modeling_som oracle metrics treebanks vocabularies report runs",
     "blimp data inference",
     "parsing surprisal evaluation distillation bench",
     "generation targeted hub training",

@@ -4,13 +4,17 @@ import json
 import multiprocessing
 import os
 import random
+import re
 import resource
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -20,7 +24,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainerState
 
 from modeling_som import SOMForCausalLM
-from som import training
+from som import runs, training
 from som.cli import main
 from som.data import SOMCollator, prepare
 from som.training import LengthGrouped, TrainSettings, WordDropout, make_settings, sentence_counts, train
@@ -28,6 +32,7 @@ from som.vocabularies import bpe_tokenizer, word_tokenizer
 
 WORDS = ("the", "a", "cat", "dog", "bird", "sees", "hears", "likes", "old", "small", "in", "on", "garden", "house")
 TINY = {"hidden_size": 8, "num_slots": 4, "batch_size": 4, "epochs": 2}
+SIZES = [f"--{name.replace('_', '-')}={value}" for name, value in TINY.items()]
 EXACT = {"embedding_dropout": 0.0, "dropout": 0.0, "output_dropout": 0.0, "oracle": "static"}  # nothing is drawn
 
 
@@ -63,7 +68,7 @@ def log(run: Path) -> list[dict]:
 
 
 def steps(run: Path) -> list[int]:
-    return sorted(int(path.name.split("-")[1]) for path in run.glob("checkpoint-*"))
+    return [runs.step_of(path) for path in runs.numbered_checkpoints(run)]
 
 
 # What a run leaves
@@ -338,7 +343,7 @@ def child(data, run, settings, sabotage, step):
     torch.set_num_threads(1)
     if sabotage:
         sabotage(step)
-    train(data, run, resume=True, **settings)
+    train(data, run, **{"resume": True, **settings})
 
 
 def in_a_process(*args, target=child) -> int:
@@ -521,6 +526,7 @@ def test_weight_decay_shrinks_what_nothing_trains(data, tmp_path):
 
 
 def error_of(capsys, *argv) -> str:
+    capsys.readouterr()  # progress bars of what came before
     assert main(["train", *map(str, argv)]) == 2
     message = capsys.readouterr().err
     assert message.count("\n") == 1 and message.startswith("som train: error: ")
@@ -593,6 +599,207 @@ def test_a_run_is_neither_overwritten_nor_resumed_as_another_one(data, tmp_path,
     )
 
 
+# One training at a time
+
+
+def race(data, run, barrier, results, flags):
+    """Train at the same moment as others, and tell how it ended."""
+    torch.set_num_threads(1)
+    barrier.wait()
+    errors = StringIO()
+    with redirect_stderr(errors):
+        code = main(["train", str(data), "--out", str(run), *SIZES, *flags])
+    results.put((code, errors.getvalue()))
+
+
+@pytest.mark.parametrize("flags", [[], ["--resume"], ["--overwrite"]], ids=str)
+def test_of_two_trainings_in_one_folder_one_is_refused_and_the_other_is_not_harmed(data, tmp_path, flags):
+    train(data, tmp_path / "alone", **TINY)
+    if "--overwrite" in flags:
+        train(data, tmp_path / "run", **{**TINY, "epochs": 1}, seed=1)
+    context = multiprocessing.get_context("forkserver")
+    barrier, results = context.Barrier(2), context.Queue()
+    racers = [context.Process(target=race, args=(data, tmp_path / "run", barrier, results, flags)) for _ in range(2)]
+    for racer in racers:
+        racer.start()
+    (won, _), (lost, message) = sorted(results.get() for _ in racers)
+    for racer in racers:
+        racer.join()
+    if (won, lost) == (0, 0):  # one began when the other had ended, which only these two flags allow
+        assert flags
+    else:
+        assert (won, lost) == (0, 2) and message.count("\n") == 1
+        assert "another training" in message or "holds a run already" in message
+    torch.testing.assert_close(weights(tmp_path / "run"), weights(tmp_path / "alone"), atol=1e-6, rtol=0)
+
+
+def test_a_folder_is_locked_as_long_as_a_training_writes_to_it(data, tmp_path, capsys, monkeypatch):
+    messages = []
+
+    def second(self, args, state, control, **kwargs):
+        for flag in ("--resume", "--overwrite"):
+            messages.append(error_of(capsys, data, "--out", tmp_path / "run", flag, *SIZES))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training.ProgressBar, "on_train_begin", second)
+        patch.setattr(training.ProgressBar, "on_step_end", lambda *args, **kwargs: None)
+        patch.setattr(training.ProgressBar, "on_log", lambda *args, **kwargs: None)
+        patch.setattr(training.ProgressBar, "on_prediction_step", lambda *args, **kwargs: None)
+        train(data, tmp_path / "run", **TINY)
+    assert len(messages) == 2
+    assert all("run: another training is writing to this folder, expected none" in message for message in messages)
+    assert not (tmp_path / "run" / ".lock").exists()
+    train(data, tmp_path / "run", overwrite=True, **TINY)
+
+
+def test_a_folder_that_changed_while_a_training_was_set_up_is_left_alone(data, tmp_path, monkeypatch):
+    make_trainer = training.make_trainer
+
+    def slow(*args, **kwargs):
+        with monkeypatch.context() as patch:
+            patch.setattr(training, "make_trainer", make_trainer)
+            train(data, tmp_path / "run", **TINY)
+        return make_trainer(*args, **kwargs)
+
+    monkeypatch.setattr(training, "make_trainer", slow)
+    with pytest.raises(FileExistsError, match="another training has just written to this folder"):
+        train(data, tmp_path / "run", **TINY, seed=1)
+    assert json.loads((tmp_path / "run" / "training.json").read_text())["settings"]["seed"] == 0
+
+
+def test_training_needs_no_locks_where_there_are_none(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(runs, "fcntl", None)
+    train(data, tmp_path / "run", **TINY)
+    assert weights(tmp_path / "run")
+
+
+# What belongs to the user
+
+
+def test_only_what_a_run_wrote_is_removed(data, tmp_path):
+    run = tmp_path / "run"
+    train(data, run, **{**TINY, "epochs": 1})
+    mine = [run / "checkpoint-mine" / "notes", run / "notes", run / "runs" / "mine" / "notes", run / "checkpoint-"]
+    for file in mine:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("mine")
+    os.utime(run / "checkpoint-mine", (0, 0))  # older than any checkpoint
+    event = run / "runs" / "today" / "events.out.tfevents.1"
+    event.parent.mkdir()
+    event.touch()
+    train(data, run, resume=True, epochs=4)
+    assert len(steps(run)) == 2 and event.exists()
+    train(data, run, overwrite=True, **{**TINY, "epochs": 1, "hidden_size": 9})
+    assert steps(run) == [6] and not event.parent.exists()
+    assert all(file.read_text() == "mine" for file in mine)
+
+
+def test_an_overwritten_run_leaves_no_model_behind_until_the_new_one_is_trained(data, tmp_path):
+    train(data, tmp_path / "run", **TINY)
+    assert in_a_process(data, tmp_path / "run", {**TINY, "overwrite": True, "resume": False}, kill_at_step, 1) < 0
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {".lock", "log.jsonl", "training.json"}
+
+
+@pytest.mark.parametrize("flag", ["--resume", "--overwrite"])
+def test_checkpoints_that_a_run_did_not_write_are_neither_used_nor_removed(data, tmp_path, capsys, flag):
+    train(data, tmp_path / "run", **TINY)
+    shutil.copytree(tmp_path / "run" / "checkpoint-12", tmp_path / "run" / "checkpoint-99")
+    message = error_of(capsys, data, "--out", tmp_path / "run", flag)
+    assert "checkpoint-99: expected only checkpoints that this run wrote; move this one elsewhere" in message
+    assert (tmp_path / "run" / "checkpoint-99" / "model.safetensors").exists()
+
+
+def test_a_run_from_before_files_were_listed_can_be_resumed_and_overwritten(data, tmp_path):
+    train(data, tmp_path / "run", **{**TINY, "epochs": 1})
+    for settings in ({"resume": True, "epochs": 2}, {"overwrite": True, **TINY, "epochs": 1}):
+        record = json.loads((tmp_path / "run" / "training.json").read_text())
+        record.pop("threads", None)
+        del record["files"]
+        (tmp_path / "run" / "training.json").write_text(json.dumps(record))
+        train(data, tmp_path / "run", **settings)
+    assert steps(tmp_path / "run") == [6]
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", "no JSON"])
+def test_a_record_of_something_else_is_refused(data, tmp_path, capsys, content):
+    (tmp_path / "training.json").write_text(content)
+    for flag in ("--resume", "--overwrite"):
+        message = error_of(capsys, data, "--out", tmp_path, flag)
+        assert "training.json: expected the record of a run, this is something else" in message
+    assert (tmp_path / "training.json").read_text() == content
+
+
+# Checkpoints that cannot be resumed from
+
+NEEDED = ["config.json", "model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json"]
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_a_checkpoint_without_one_of_its_files_is_not_resumed_from(data, tmp_path, uninterrupted, name):
+    run = tmp_path / "run"
+    assert in_a_process(data, run, SAMPLED, kill_at_step, 11) == -signal.SIGKILL
+    last = run / f"checkpoint-{steps(run)[-1]}"
+    (last / name).unlink()
+    assert in_a_process(data, run, {}, None, 0) == 0
+    torch.testing.assert_close(weights(run), weights(uninterrupted), atol=0, rtol=0)
+
+
+@pytest.mark.parametrize(
+    "files, trainer, processes, complete",
+    [
+        ([], {}, 1, True),
+        ([], {"fp16": True}, 1, False),
+        (["scaler.pt"], {"fp16": True}, 1, True),
+        ([], {}, 2, False),
+        (["rng_state_1.pth"], {}, 2, True),
+    ],
+)
+def test_what_a_complete_checkpoint_needs_depends_on_the_run(
+    uninterrupted, tmp_path, files, trainer, processes, complete
+):
+    checkpoint = shutil.copytree(uninterrupted / "checkpoint-18", tmp_path / "checkpoint-18")
+    for name in files:
+        torch.save({}, checkpoint / name)
+    record = {"settings": {"trainer": trainer}, "processes": processes}
+    assert runs.is_complete(checkpoint, record) == complete
+    (checkpoint / "optimizer.pt").rename(checkpoint / "optimizer.bin")  # as FSDP names it
+    assert not runs.is_complete(checkpoint, record)
+    torch.save({}, checkpoint / "pytorch_model_fsdp.bin")
+    assert runs.is_complete(checkpoint, record) == complete
+
+
+def test_other_threads_are_warned_of(data, tmp_path, monkeypatch):
+    train(data, tmp_path, **{**TINY, "epochs": 1})
+    threads = torch.get_num_threads()
+    assert json.loads((tmp_path / "training.json").read_text())["threads"] == threads
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads + 1)
+    with pytest.warns(UserWarning, match=f"was begun with {threads} threads and goes on with {threads + 1}"):
+        train(data, tmp_path, resume=True, epochs=2)
+
+
+# Divergence
+
+
+@pytest.mark.parametrize("batch_size, rate, kept", [(4, 100.0, None), (4, 1e30, None), (24, 1e30, 1)])
+def test_a_training_that_diverges_says_so_and_keeps_earlier_checkpoints(
+    data, tmp_path, capsys, batch_size, rate, kept
+):
+    flags = [*SIZES, "--batch-size", batch_size, "--learning-rate", rate, "--save-steps", 1]
+    message = error_of(capsys, data, "--out", tmp_path / "run", *flags)
+    assert re.search("run: training diverged: at step [0-9]+ the .*loss.* is (nan|inf)", message)
+    assert f"a learning rate below {rate:g}" in message
+    assert kept is None or steps(tmp_path / "run") == [kept]
+    for checkpoint in (tmp_path / "run").glob("checkpoint-*"):
+        assert all(weight.isfinite().all() for weight in weights(checkpoint).values())
+
+
+def test_a_gradient_that_is_not_finite_does_not_get_into_a_checkpoint(data, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Trainer, "_clip_grad_norm", lambda self, model: torch.tensor(torch.inf))
+    message = error_of(capsys, data, "--out", tmp_path / "run", *SIZES)
+    assert "training diverged: at step 6 the norm of the gradient is inf" in message
+    assert steps(tmp_path / "run") == []
+
+
 # Breaks that the user hears of
 
 
@@ -605,12 +812,90 @@ def heeded_interruptions():
 
 
 @pytest.mark.usefixtures("heeded_interruptions")
-def test_ctrl_c_tells_how_to_go_on(data, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(
-        training.ProgressBar, "on_step_end", lambda *args, **kwargs: os.kill(os.getpid(), signal.SIGINT)
+def test_a_second_ctrl_c_stops_at_once(data, tmp_path, capsys, monkeypatch):
+    def interrupt_twice(*args, **kwargs):
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(training.ProgressBar, "on_step_end", interrupt_twice)
+    assert main(["train", str(data), "--out", str(tmp_path / "run"), *SIZES]) == 130
+    command = f"som train {data} --out {tmp_path / 'run'} --resume"
+    assert capsys.readouterr().err == f"som train: interrupted; go on with: {command}\n"
+    assert steps(tmp_path / "run") == []
+
+
+def signalled_child(data, run, number, event, step):
+    """Trains, and gets a signal at the end of a step, or in the validation after one."""
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def interrupt(self, args, state, control, **kwargs):
+        if state.global_step == step and not sent:
+            sent.append(number)
+            os.kill(os.getpid(), number)
+
+    sent: list[int] = []
+    setattr(training.ProgressBar, event, interrupt)
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in SAMPLED.items() if name != "save_steps"]
+    with open(run.with_name("errors"), "w") as errors, redirect_stderr(errors):
+        code = main(["train", str(data), "--out", str(run), *flags])
+    sys.exit(code)
+
+
+@pytest.mark.parametrize(
+    "number, event, step, saved",
+    [
+        (signal.SIGINT, "on_step_end", 3, 4),  # between the ends of epochs
+        (signal.SIGTERM, "on_step_end", 9, 10),
+        (signal.SIGINT, "on_step_end", 11, 12),  # before the last step of an epoch
+        (signal.SIGTERM, "on_step_end", 12, 12),  # at the end of an epoch
+        (signal.SIGINT, "on_prediction_step", 6, 6),
+        (signal.SIGINT, "on_step_end", 18, 18),  # at the end of all
+    ],
+)
+def test_a_signal_saves_a_checkpoint_that_leads_to_the_same_weights(
+    data, tmp_path, uninterrupted, number, event, step, saved
+):
+    run = tmp_path / "run"
+    assert in_a_process(data, run, number, event, step, target=signalled_child) == 128 + number
+    command = f"som train {data} --out {run} --resume"
+    assert (tmp_path / "errors").read_text() == f"som train: interrupted; go on with: {command}\n"
+    assert steps(run)[-1] == saved and not (run / "config.json").exists()
+    assert in_a_process(data, run, {}, None, 0) == 0
+    torch.testing.assert_close(weights(run), weights(uninterrupted), atol=0, rtol=0)
+
+
+def test_signals_are_as_before_when_training_is_over(data, tmp_path):
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    train(data, tmp_path / "run", **TINY)
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_training_works_outside_of_the_main_thread(data, tmp_path):
+    with ThreadPoolExecutor() as pool:
+        assert pool.submit(train, data, tmp_path / "run", **TINY).result()["ppl"] > 0
+
+
+def test_a_signal_to_one_of_two_processes_stops_both_after_the_same_step(data, tmp_path):
+    settings = {**TINY, **EXACT, "epochs": 60}
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "-m", "som"]
+    command += ["train", str(data), "--out", str(tmp_path / "run"), *flags]
+    started = subprocess.Popen(
+        command,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
     )
-    assert main(["train", str(data), "--out", str(tmp_path / "run"), "--hidden-size", "8"]) == 130
-    assert f"som train {data} --out {tmp_path / 'run'} --resume" in capsys.readouterr().err
+    while started.poll() is None and not steps(tmp_path / "run"):
+        time.sleep(0.1)
+    started.terminate()  # torchrun passes it on
+    errors = started.communicate()[1]
+    assert errors.count("som train: interrupted; go on with") == 2, errors
+    record = json.loads((tmp_path / "run" / "training.json").read_text())
+    last = runs.last_checkpoint(tmp_path / "run")
+    assert runs.is_complete(last, record) and steps(tmp_path / "run")[-1] == runs.step_of(last) < 60 * 6
 
 
 def limited_child(data, run):
@@ -624,9 +909,8 @@ def limited_child(data, run):
         end(self, args, state, control, **kwargs)
 
     training.Checkpoints.on_epoch_end = on_epoch_end
-    sizes = ["--hidden-size", "8", "--num-slots", "4", "--batch-size", "4", "--epochs", "2"]
     with open(run.with_name("errors"), "w") as errors, redirect_stderr(errors):
-        code = main(["train", str(data), "--out", str(run), *sizes])
+        code = main(["train", str(data), "--out", str(run), *SIZES])
     sys.exit(code)
 
 
