@@ -1,17 +1,22 @@
 """The tokenizer of a word vocabulary: a fast tokenizer whose unknown words keep what their spelling says of them."""
 
 import json
+import re
 from collections.abc import Container
 from functools import cached_property
 from pathlib import Path
 
 from transformers import BatchEncoding, PreTrainedTokenizerFast
 
-# The class that saved tokenizers name. Nothing is called so: where this project is imported, the name is registered
-# for `SOMTokenizer`; elsewhere transformers drops "Fast" after "Fast" and finds its plain fast tokenizer. So a saved
-# tokenizer loads with and without remote code, and nobody is asked.
+# `AutoTokenizer` looks up the class that tokenizer_config.json names. "SOMTokenizer" there would make it ask whether
+# to run the checkpoint's code (y/N) wherever this project is not imported, and "PreTrainedTokenizerFast" would give
+# the plain class where it is. So the file names a class that does not exist: `som` registers the name for
+# `SOMTokenizer`, and elsewhere transformers drops "Fast" after "Fast" until it finds `TokenizersBackend`, its plain
+# fast tokenizer. With `trust_remote_code=True`, the file's auto_map leads to `SOMTokenizer` in any case.
 SAVED_CLASS = "TokenizersBackendFast"
 SUFFIXES = ("ed", "ing", "ion", "er", "est", "ly", "ity", "y", "al")
+UNK_CLASS = re.compile(rf"UNK(-(INITC|KNOWNLC|CAPS|LC|NUM|DASH|s|{'|'.join(SUFFIXES)}))+")
+STOP_STRING_PROBE = "abcdef"  # see `_convert_id_to_token`
 
 
 def unk_class(word: str, vocabulary: Container[str]) -> str:
@@ -50,8 +55,12 @@ class SOMTokenizer(PreTrainedTokenizerFast):
     added where whole sentences are wanted, as in training, by whoever wants them. Batches are padded on the left,
     since `generate` continues rows at their right end; everything else gives the same numbers on either side.
 
-    Words are split like a treebank's: text that is already in tokens stays as it is. `decode` joins them by spaces;
-    `clean_up_tokenization_spaces=True` attaches full stops, commas and clitics.
+    Words are split like a treebank's: text that is already in tokens stays as it is. `decode` gives running text, with
+    full stops, clitics, quotes and brackets attached to their words. Each word brings the space in front of it, so the
+    text of new tokens can be appended to a prompt; a text that begins with BOS begins without the space.
+
+    UNK classes are no words: a text that spells one has an unknown word there. Special tokens spelled in a text are
+    understood, as in other tokenizers, unless `split_special_tokens=True` is given, as it is wherever `som` reads.
     """
 
     def _save_pretrained(self, save_directory, file_names, *args, **kwargs):
@@ -64,9 +73,20 @@ class SOMTokenizer(PreTrainedTokenizerFast):
         return super()._save_pretrained(save_directory, file_names, *args, **kwargs)
 
     @cached_property
+    def classes(self) -> dict[str, int]:
+        """The UNK classes of the vocabulary."""
+        return {token: index for token, index in self.get_vocab().items() if UNK_CLASS.fullmatch(token)}
+
+    @cached_property
     def known(self) -> dict[str, int]:
-        """The vocabulary as one dictionary; `get_vocab` builds a new one at each call."""
-        return self.get_vocab()
+        """The words of the vocabulary: its tokens without special tokens and UNK classes."""
+        others = {*self.all_special_tokens, *self.classes}
+        return {token: index for token, index in self.get_vocab().items() if token not in others}
+
+    @cached_property
+    def unknown_ids(self) -> set[int]:
+        """Plain UNK and the ids of the UNK classes."""
+        return {self.unk_token_id, *self.classes.values()}
 
     def word_id(self, word: str) -> int:
         """The id of a word, or that of its UNK class, or plain UNK for a class that training has not seen."""
@@ -74,7 +94,7 @@ class SOMTokenizer(PreTrainedTokenizerFast):
 
     def unknown_id(self, word: str) -> int:
         """What a word's id would be if it were not known."""
-        return self.known.get(unk_class(word, self.known), self.unk_token_id)
+        return self.classes.get(unk_class(word, self.known), self.unk_token_id)
 
     def tokenize(self, text, pair=None, add_special_tokens=False, **kwargs):
         encoded = self._encode_plus(text, pair, add_special_tokens=add_special_tokens, **kwargs)
@@ -89,19 +109,32 @@ class SOMTokenizer(PreTrainedTokenizerFast):
         encoded = super()._encode_plus(text, text_pair, is_split_into_words=is_split_into_words, **kwargs)
         samples = encoded.get("overflow_to_sample_mapping", range(len(text)))
         for row, sample, encoding in zip(encoded["input_ids"], samples, encoded.encodings or [], strict=True):
-            if self.unk_token_id in row:
+            if not self.unknown_ids.isdisjoint(row):
                 pair = None if text_pair is None else text_pair[sample]
                 self._classify(row, encoding, _texts(text[sample], pair, is_split_into_words), is_split_into_words)
         return BatchEncoding(encoded.data, encoded.encodings, tensor_type=return_tensors)
 
     def _classify(self, row, encoding, texts, is_split_into_words):
-        """Replace, in place, each UNK in a row of ids by the class of the characters that its offsets point at."""
+        """Replace, in place, each UNK in a row of ids by the class of the characters that its offsets point at.
+
+        A class spelled in the text is an unknown word like any other, and is replaced as well.
+        """
         places = zip(encoding.sequence_ids, encoding.word_ids, encoding.offsets, strict=True)
         for index, (sequence, word_index, (start, end)) in enumerate(places):
-            if row[index] == self.unk_token_id and sequence is not None:
+            if row[index] in self.unknown_ids and sequence is not None:
                 text = texts[sequence][word_index] if is_split_into_words else texts[sequence]
-                if text[start:end] != self.unk_token:  # the user wrote plain UNK and gets it
+                if text[start:end] != self.unk_token:  # a special token, where those are understood
                     row[index] = self.word_id(text[start:end])
+
+    def _decode(self, token_ids, *args, **kwargs):
+        text = super()._decode(token_ids, *args, **kwargs)
+        whole = not isinstance(token_ids, int) and self.bos_token_id in token_ids
+        return text.removeprefix(" ") if whole else text
+
+    def _convert_id_to_token(self, index):
+        """Used by the `stop_strings` of `generate` alone: they tokenize this probe and expect to get it back, in order
+        to find out what each token looks like after a word; in a word vocabulary it has become an UNK class."""
+        return STOP_STRING_PROBE if index == self.word_id(STOP_STRING_PROBE) else super()._convert_id_to_token(index)
 
 
 def _is_batch(text, is_split_into_words: bool) -> bool:
@@ -124,4 +157,4 @@ def _first_row(encoded: BatchEncoding) -> BatchEncoding:
 
 SOMTokenizer.register_for_auto_class("AutoTokenizer")
 
-__all__ = ["SAVED_CLASS", "SOMTokenizer", "unk_class"]
+__all__ = ["SAVED_CLASS", "UNK_CLASS", "SOMTokenizer", "unk_class"]

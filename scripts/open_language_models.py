@@ -19,9 +19,9 @@ from typing import Any
 import record
 from datasets import load_from_disk
 from open_ablation import MODELS, THREE, ewt, ewt_data
-from transformers import AutoTokenizer
 
 from som.baselines import BUILDERS, KneserNey, evaluate_words, load_baseline, score_neural
+from som.vocabularies import load_tokenizer
 
 SOMS = {
     "SOM": ("SOM", "greedy"),
@@ -70,7 +70,7 @@ def measured(args: argparse.Namespace, run: Path, name: str) -> dict[str, Any]:
 
 
 def measure_ngrams(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
-    tokenizer = AutoTokenizer.from_pretrained(ewt_data(args))
+    tokenizer = load_tokenizer(ewt_data(args))
     sentences = list(load_from_disk(str(ewt_data(args)))["train"]["input_ids"])
     tried = {
         order: word_evaluations(args, KneserNey(sentences, len(tokenizer), order), tokenizer, f"{order}-gram")

@@ -20,7 +20,6 @@ from typing import Any
 import record
 from datasets import load_from_disk
 from open_syntax import blimp
-from transformers import AutoTokenizer
 
 from som.baselines import BUILDERS, KneserNey, evaluate_words, load_baseline, score_neural
 from som.evaluation import evaluate
@@ -29,6 +28,7 @@ from som.inference import check_method, load, score
 from som.syntaxgym import load_suites
 from som.targeted import Scorer, judge_pairs, judge_suites
 from som.training import make_model
+from som.vocabularies import load_tokenizer
 
 WORDS = "word:3"
 BUDGET = {
@@ -160,7 +160,7 @@ def measure_neural(args: argparse.Namespace, name: str, seed: int) -> dict[str, 
 
 
 def measure_ngrams(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
-    tokenizer = AutoTokenizer.from_pretrained(data(args))
+    tokenizer = load_tokenizer(data(args))
     sentences = list(load_from_disk(str(data(args)))["train"]["input_ids"])
     validation = record.examples(amalgum(args)["validation"])
     models = {order: KneserNey(sentences, len(tokenizer), order) for order in ORDERS}

@@ -19,7 +19,6 @@ import torch.nn.functional as F
 from huggingface_hub.dataclasses import strict
 from torch import Tensor, nn
 from transformers import (
-    AutoTokenizer,
     GPT2Config,
     GPT2LMHeadModel,
     PreTrainedConfig,
@@ -38,6 +37,7 @@ from som.targeted import Scorer
 from som.training import TrainSettings, make_config, vocabulary
 from som.treebanks import Example
 from som.trees import Tree, binarise
+from som.vocabularies import load_tokenizer
 
 # Neural language models
 
@@ -123,8 +123,7 @@ def load_baseline(run: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizer
     model_type = PreTrainedConfig.get_config_dict(run)[0].get("model_type")
     if model_type not in CLASSES:
         raise ValueError(f"{run}: expected a model of type {' or '.join(CLASSES)}, got {model_type!r}")
-    tokenizer: Any = AutoTokenizer.from_pretrained(run)
-    return load_weights(run, CLASSES[model_type]).eval(), tokenizer
+    return load_weights(run, CLASSES[model_type]).eval(), load_tokenizer(run)
 
 
 @torch.inference_mode()

@@ -7,7 +7,6 @@ from softmax(h) of that attachment; the tree is then the one drawn, whatever the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +25,6 @@ from transformers import (
 
 from modeling_som import SOMCache, SOMForCausalLM
 from modeling_som.operators_som import linear
-from modeling_som.tokenization_som import SUFFIXES
 from som.inference import (
     Sentence,
     advance,
@@ -43,10 +41,9 @@ from som.inference import (
 from som.oracle import first_siblings, gold_depths
 from som.parsing import Parse
 from som.trees import Bracket, Event, Tree
-from som.vocabularies import encode_words
+from som.vocabularies import encode_words, never_generated, running_text
 
 FREE = "_"  # in a template, the place of a word that is not given
-UNKNOWN = re.compile(rf"UNK(-(INITC|KNOWNLC|CAPS|LC|NUM|DASH|s|{'|'.join(SUFFIXES)}))*")
 Allow = Callable[[Sequence[int]], Collection[int]]  # depths so far, BOS's first → those the next word may have
 
 
@@ -54,7 +51,7 @@ Allow = Callable[[Sequence[int]], Collection[int]]  # depths so far, BOS's first
 class Generated:
     """A text and its tree."""
 
-    text: str
+    text: str  # with natural spacing; its words as the model has them are those of the parse
     parse: Parse
     log_prob: float  # of what follows the prompt, EOS included; of a steered text, together with the attachments
 
@@ -98,14 +95,14 @@ def generate(
     """
     check_request(model, prompt, n, max_depth, template, allow)
     start = encode(tokenizer, prompt, eos=False) if prompt.strip() else Sentence([tokenizer.bos_token_id], [], [], [])
-    suppressed = no_words(tokenizer, model.config.vocab_size, unknown)
+    suppressed = never_drawn(tokenizer, model.config.vocab_size, unknown)
     plan = Plan.of(tokenizer, template, model.config.num_slots) if template is not None else None
     if plan:
         allow, max_new_tokens = plan.allow, len(plan.tokens)
         suppressed += [tokenizer.eos_token_id, *inner_pieces(tokenizer)]
     elif max_depth is not None:
         allow = shallow(max_depth, allow)
-    processors = LogitsProcessorList([SuppressTokensLogitsProcessor(suppressed, str(model.device))])
+    processors = LogitsProcessorList()
     if not start.words:
         shortest = MinNewTokensLengthLogitsProcessor(len(start.ids), 1, [tokenizer.eos_token_id], str(model.device))
         processors.append(shortest)
@@ -113,8 +110,9 @@ def generate(
         processors += warpers(temperature, top_k, top_p)
     with evaluating(model):
         if allow is None:
-            drawn = free(model, tokenizer, start.ids, n, processors, max_new_tokens, do_sample, seed)
+            drawn = free(model, tokenizer, start.ids, n, suppressed, processors, max_new_tokens, do_sample, seed)
         else:
+            processors.insert(0, SuppressTokensLogitsProcessor(suppressed, str(model.device)))
             tokens = plan.tokens if plan else [None] * max_new_tokens
             noise = torch.Generator().manual_seed(seed) if do_sample else None
             drawn = steered(model, start.ids, n, allow, tokens, processors, noise, tokenizer.eos_token_id)
@@ -146,13 +144,10 @@ def warpers(temperature: float, top_k: int, top_p: float) -> LogitsProcessorList
     return chosen
 
 
-def no_words(tokenizer: PreTrainedTokenizerBase, vocab_size: int, unknown: bool) -> list[int]:
-    """Ids that must not be drawn: special tokens but EOS, ids without a token, classes of unknown words."""
-    ids = {*tokenizer.all_special_ids, *range(len(tokenizer), vocab_size)} - {tokenizer.eos_token_id}
-    classes = {index for token, index in tokenizer.get_vocab().items() if UNKNOWN.fullmatch(token)}
-    if hasattr(tokenizer, "word_id"):
-        ids = ids - classes - {tokenizer.unk_token_id} if unknown else ids | classes
-    return sorted(ids)
+def never_drawn(tokenizer: PreTrainedTokenizerBase, vocab_size: int, unknown: bool) -> list[int]:
+    """Ids that must not be drawn: no words, unknown words unless they are wanted, and ids without a token."""
+    ids = {*never_generated(tokenizer), *range(len(tokenizer), vocab_size)}
+    return sorted(ids - getattr(tokenizer, "unknown_ids", set()) if unknown else ids)
 
 
 def begins_word(tokenizer: PreTrainedTokenizerBase, token: int) -> bool:
@@ -184,26 +179,40 @@ def finish(tokenizer: PreTrainedTokenizerBase, start: Sentence, given: dict[int,
         words.append(given[i] if i in given and not longer else spell(tokenizer, ids[place:stop]))
     sentence = Sentence(ids, words, joined_offsets(words), starts)
     parse = Parse(words, sentence.offsets, sentence.of_words(drawn.depths))
-    return Generated(" ".join(words), parse, drawn.log_prob)
+    return Generated(running_text(words), parse, drawn.log_prob)
 
 
 # ---------------------------------------------------------------------------------------------- free
 
 
-def free(model, tokenizer, start: list[int], n: int, processors, max_new_tokens: int, do_sample: bool, seed: int):
+def free(
+    model: SOMForCausalLM,
+    tokenizer: PreTrainedTokenizerBase,
+    start: list[int],
+    n: int,
+    suppressed: list[int],
+    processors: LogitsProcessorList,
+    max_new_tokens: int,
+    do_sample: bool,
+    seed: int,
+) -> list[Drawn]:
     """By `model.generate`; the trees are those the model reads in the results."""
+    # the processors sample as they are told; here the library must not do so again
+    options: dict[str, Any] = {"temperature": 1.0, "top_k": 0, "top_p": 1.0} if do_sample else {}
     with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):
         torch.manual_seed(seed)
-        rows = model.generate(
+        ids: Any = model.generate(  # type: ignore[misc]  # the library's type of a model that generates
             torch.tensor([start] * n, device=model.device),
             attention_mask=torch.ones(n, len(start), dtype=torch.long, device=model.device),
+            suppress_tokens=suppressed,  # also in place of those in the checkpoint's generation_config.json
             logits_processor=processors,
             max_new_tokens=max_new_tokens,
             do_sample=do_sample,
-            **({"temperature": 1.0, "top_k": 0, "top_p": 1.0} if do_sample else {}),  # the processors do it
             eos_token_id=tokenizer.eos_token_id,
             pad_token_id=tokenizer.pad_token_id,
-        ).tolist()
+            **options,
+        )
+    rows = ids.tolist()
     for row in rows:
         if tokenizer.eos_token_id in row[len(start) :]:
             del row[row.index(tokenizer.eos_token_id, len(start)) + 1 :]

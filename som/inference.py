@@ -22,20 +22,20 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from tokenizers import pre_tokenizers
 from torch import Tensor
 from tqdm.auto import tqdm
-from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from modeling_som import SOMCache, SOMForCausalLM, SOMState
 from modeling_som.modeling_som import live_slots
 from modeling_som.operators_som import linear
 from som.oracle import tree_from_depths
-from som.vocabularies import encode_words
+from som.vocabularies import encode_words, load_tokenizer
 
 METHODS = ("greedy", "marginal", "particles", "beam")
 TREES = {"particles": 32, "beam": 4}  # how many are followed, unless told
@@ -59,7 +59,7 @@ def load(
     with quiet(), damage_reported(path):
         check_kind(path, kind)
         model = load_weights(path, kind)
-        tokenizer: Any = AutoTokenizer.from_pretrained(path)
+        tokenizer = load_tokenizer(path)
     if None in (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id):
         raise CheckpointError(f"{path}: expected a tokenizer with tokens for beginning, end and padding")
     if len(tokenizer) > model.config.vocab_size:
@@ -171,7 +171,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, text: str | Sequence[str], eos: b
     """Reads a text, or words that are already separate, as one sentence from BOS to EOS."""
     if isinstance(text, str):
         words, offsets = split_words(tokenizer, text)
-        encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        encoded = tokenizer(text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True)
         # the last word that begins before the piece ends: a piece may start with the space before its word
         owners = [bisect(offsets, (max(end - 1, start), sys.maxsize)) - 1 for start, end in encoded["offset_mapping"]]
         pieces: list[list[int]] = [[] for _ in words]

@@ -52,7 +52,8 @@ def judge_suites(
     """
     sentences = [sentence for suite in suites for sentence in suite.sentences()]
     texts = list(dict.fromkeys(sentence.text for sentence in sentences))
-    encoded = tokenizer(texts, return_offsets_mapping=True)  # BOS comes first, at no characters
+    # BOS comes first, at no characters
+    encoded = tokenizer(texts, split_special_tokens=True, return_offsets_mapping=True)
     scored = score_once(scorer, encoded["input_ids"])
     tokens = {
         text: (offsets[1:], [bits(log_prob) for log_prob in one.log_probs])
@@ -232,7 +233,8 @@ def evaluate_blimp(
 def judge_pairs(scorer: Scorer, tokenizer: PreTrainedTokenizerFast, pairs: Sequence[Pair], method: str) -> BlimpResult:
     """How often the good sentence is the more probable one, from BOS to EOS, EOS counted, whatever the model."""
     texts = [text for pair in pairs for text in (pair.good, pair.bad)]
-    ids = [[*row, tokenizer.eos_token_id] for row in tokenizer(texts)["input_ids"]]
+    rows = tokenizer(texts, split_special_tokens=True)["input_ids"]
+    ids = [[*row, tokenizer.eos_token_id] for row in rows]
     log_probs = [one.log_prob for one in score_once(scorer, ids)]
     return BlimpResult(method, score_blimp(pairs, list(zip(log_probs[::2], log_probs[1::2], strict=True))))
 

@@ -38,7 +38,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from safetensors import SafetensorError
 from torch import Tensor
 from transformers import (
-    AutoTokenizer,
     EarlyStoppingCallback,
     PreTrainedModel,
     PreTrainedTokenizerFast,
@@ -81,7 +80,7 @@ from som.runs import (
     trainer_state,
     write_record,
 )
-from som.vocabularies import continuing_tokens
+from som.vocabularies import continuing_tokens, load_tokenizer, never_generated
 
 COLUMNS = ["input_ids", "first_sibling"]
 
@@ -261,6 +260,7 @@ def make_model(settings: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> P
     model = SOMForCausalLM(make_config(settings, tokenizer))
     if model.config.word_pieces:
         model.model.continues.copy_(torch.tensor(continuing_tokens(tokenizer)))
+    model.generation_config.suppress_tokens = never_generated(tokenizer)
     return model
 
 
@@ -308,7 +308,7 @@ def load_data(folder: Path) -> TrainingData:
     if not (folder / SUMMARY).is_file():
         raise ValueError(f"{folder}: expected a folder made by `som prepare`, there is no {SUMMARY} in it")
     splits = datasets.load_from_disk(str(folder))
-    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+    tokenizer = load_tokenizer(folder)
     for name in ("train", "validation"):
         if not len(splits[name]):
             raise ValueError(f"{folder}: expected sentences in the split {name}, there are none")

@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 
 from huggingface_hub import hf_hub_download
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers.models.auto.tokenization_auto import get_tokenizer_config
 
 from modeling_som import SOMTokenizer
-from modeling_som.tokenization_som import unk_class
+from modeling_som.tokenization_som import UNK_CLASS, unk_class
 
 Fast = TypeVar("Fast", bound=PreTrainedTokenizerFast)
 PAD, UNK, BOS, EOS = "<pad>", "<unk>", "<s>", "</s>"
@@ -23,6 +24,23 @@ GPT2_END, GPT2_PAD = "<|endoftext|>", "<|pad|>"
 ABBREVIATIONS = r"(?:Co|Corp|Dr|Inc|Jr|Ltd|Mr|Mrs|Ms|Prof|Sr|St|etc|vs)\."
 ALNUM = r"[\p{L}\p{M}\p{N}]"
 CLITIC = r"['’](?:s|re|ve|ll|d|m|S|RE|VE|LL|D|M)\b"
+NOT = r"(?:n['’]t|N['’]T)\b"
+URL = r"(?:https?://|www\.)\S*[^\s.,;:!?'\"’”)\]}>]"  # without the marks behind it
+LOCAL = r"[\p{L}\p{N}._%+-]"  # characters of an e-mail address before the @; tried once per run of them
+EMAIL = rf"(?<!{LOCAL}){LOCAL}++@[\p{{L}}\p{{N}}_-]++(?:\.[\p{{L}}\p{{N}}_-]++)++"
+MARK_ENDS = r"(?![^\s<\"”])"  # behind it may come a closing quote, or a special token such as </s>
+
+# From tokens with a space in front of each to running text, step by step: a pattern and what takes its place.
+SPACING = (
+    (r'(?<=\s)" [^"]*\K "(?=\s|\z|<)', '"'),  # the closing quote of a pair
+    (r' (?="(?:\z|<))', ""),  # a quote at the end
+    (r'(?<=\s["“‘]|\s``) (?=\S)', ""),  # quotes that open
+    (r"(?<=\s[(\[{]) (?=\S)", ""),
+    (rf" (?=(?:[.,:;!?…%]+|[)\]}}]+|''|[”]){MARK_ENDS})", ""),
+    (rf" (?={NOT}|{CLITIC})|(?<=[sS]) (?=['’]{MARK_ENDS})", ""),  # did n't, I 'm, the dogs '
+    (r"(?<=\s[Cc]an) (?=not\b)|(?<=\sCAN) (?=NOT\b)", ""),
+    (r"(?<=[\s(\[{\"“][$£€¥]) (?=\d)", ""),
+)
 
 
 def word_pattern(words: Iterable[str]) -> str:
@@ -35,10 +53,11 @@ def word_pattern(words: Iterable[str]) -> str:
     abbreviations = "|".join([ABBREVIATIONS, *learnt])
     return "|".join(
         (
-            r"(?:https?://|www\.)\S+|[^\s@]+@[^\s@]+\.\w+",  # addresses
+            f"{URL}|{EMAIL}",
             r"(?<!\S)[^\s\p{L}\p{N}]+(?!\S)|-[LR][RCS]B-",  # marks that stand alone: `` -- ... :) -LRB-
-            rf"(?:\p{{L}}\.){{2,}}|\b(?:{abbreviations}|\p{{Lu}}\.)(?=\s+\S)",  # U.S. Mr. J.
-            rf"{ALNUM}+?(?=n['’]t\b)|n['’]t\b|\b[Cc]an(?=not\b)|{CLITIC}",  # do n't, can not, the dog 's
+            rf"(?:\p{{L}}\.){{2,}}|\b(?:{abbreviations}|\p{{Lu}}\.)(?=\s+\S|[,;:])",  # U.S. Mr. J.
+            rf"{ALNUM}+?(?={NOT})|{NOT}|{CLITIC}",  # do n't, CA N'T, the dog 's
+            r"\b(?:[Cc]an(?=not\b)|CAN(?=NOT\b))",
             rf"(?:(?<!\S)\.)?{ALNUM}+(?:(?!{CLITIC})(?:[-'’.,:/&_@]|\\/){ALNUM}+)*",  # .5 1,234 mid-1990s AT&T O'Brien
             r"\.{2,}|[!?]+|-{2,}|``|''",
             r"\S",
@@ -67,14 +86,41 @@ def make_tokenizer(kind: str, sentences: Iterable[Sequence[str]]) -> PreTrainedT
 
 
 def word_tokenizer(sentences: Iterable[Sequence[str]], min_count: int = 2) -> SOMTokenizer:
-    """Word types seen at least `min_count` times, the UNK classes of the others, and the special tokens."""
+    """Word types seen at least `min_count` times, the UNK classes of the others, and the special tokens.
+
+    A word spelled like a special token or a class is never known: the token's id would be the word's.
+    """
     counts = Counter(word for words in sentences for word in words)
-    known = {word: None for word, count in counts.most_common() if count >= min_count}
+    specials = (PAD, UNK, BOS, EOS)
+    words = (word for word, count in counts.most_common() if count >= min_count)
+    known = {word: None for word in words if word not in specials and not UNK_CLASS.fullmatch(word)}
     classes = {unk_class(word, known) for word in counts.keys() - known.keys()}
-    tokens = dict.fromkeys((PAD, UNK, BOS, EOS, *sorted(classes - {"UNK"}), *known))
+    tokens = (*specials, *sorted(classes - {"UNK"}), *known)
     backend = Tokenizer(models.WordLevel({token: index for index, token in enumerate(tokens)}, unk_token=UNK))
-    backend.pre_tokenizer = pre_tokenizers.Split(Regex(word_pattern(known)), behavior="removed", invert=True)
+    set_word_rules(backend, known)
     return finish(SOMTokenizer, backend, pad_token=PAD, unk_token=UNK, bos_token=BOS, eos_token=EOS)
+
+
+def set_word_rules(backend: Tokenizer, words: Iterable[str]) -> None:
+    """How a word vocabulary splits text into words and joins words to text."""
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex(word_pattern(words)), behavior="removed", invert=True)
+    no_space = "|".join(map(re.escape, (PAD, BOS, EOS)))
+    space = decoders.Replace(Regex(rf"\A(?!(?:{no_space})\z)"), " ")
+    backend.decoder = decoders.Sequence([space, decoders.Fuse(), *spacing()])
+
+
+def spacing() -> list[decoders.Decoder]:
+    """The steps of `SPACING`, as part of a decoder that is saved with the tokenizer."""
+    return [decoders.Replace(Regex(pattern), content) for pattern, content in SPACING]
+
+
+def running_text(words: Iterable[str]) -> str:
+    """Words as text, with the spaces that `decode` gives.
+
+    >>> running_text(["I", "ca", "n't", "(", "or", "wo", "n't", ")", "say", '"', "go", '"', "."])
+    'I can\\'t (or won\\'t) say "go".'
+    """
+    return decoders.Sequence(spacing()).decode(["".join(f" {word}" for word in words)]).removeprefix(" ")
 
 
 def bpe_tokenizer(size: int, sentences: Iterable[Sequence[str]]) -> PreTrainedTokenizerFast:
@@ -112,7 +158,7 @@ def gpt2_file(folder: Path | None, name: str) -> str:
 def model_tokenizer(checkpoint: str) -> PreTrainedTokenizerFast:
     """The tokenizer of a model that was trained before."""
     try:
-        tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint)
+        tokenizer = load_tokenizer(checkpoint)
     except (OSError, ValueError) as error:
         raise ValueError(f"{checkpoint}: expected a checkpoint with a tokenizer") from error
     if None in (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id):
@@ -120,15 +166,30 @@ def model_tokenizer(checkpoint: str) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
+def load_tokenizer(path: str | Path) -> PreTrainedTokenizerFast:
+    """A saved tokenizer, without running code that lies beside it and without asking whether to.
+
+    That of a word vocabulary is a `SOMTokenizer` also where another tool has saved it as a plain fast tokenizer.
+    """
+    tokenizer: Any = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+    named = "SOMTokenizer" in str(get_tokenizer_config(path).get("auto_map"))
+    if (named or any(map(UNK_CLASS.fullmatch, tokenizer.get_vocab()))) and not isinstance(tokenizer, SOMTokenizer):
+        tokenizer = SOMTokenizer.from_pretrained(path)
+    for name in ("is_local", "local_files_only"):  # about this loading, and no part of what is saved again
+        tokenizer.init_kwargs.pop(name, None)
+    return tokenizer
+
+
 def byte_level(model: models.BPE) -> Tokenizer:
     """A byte-level tokenizer whose words begin with a space, the first and those split off by `word_pattern` included.
 
-    So "it sleeps." and "it sleeps ." have the same ids, those that a model trained on a treebank knows.
+    So "it sleeps." and "it sleeps ." have the same ids, those that a model trained on a treebank knows. Decoded, the
+    first word keeps its space, as in GPT-2: new tokens can be appended to a prompt.
     """
     backend = Tokenizer(model)
     words = pre_tokenizers.Split(Regex(word_pattern(())), behavior="removed", invert=True)
     backend.pre_tokenizer = pre_tokenizers.Sequence([words, pre_tokenizers.ByteLevel(add_prefix_space=True)])
-    backend.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
+    backend.decoder = decoders.Sequence([decoders.ByteLevel(), *spacing()])
     return backend
 
 
@@ -164,6 +225,12 @@ def continuing_tokens(tokenizer: PreTrainedTokenizerFast) -> list[bool]:
     return [not token.startswith("Ġ") and token not in whole for token in tokens]
 
 
+def never_generated(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """Ids that are no words to generate: special tokens but EOS, and the classes of unknown words."""
+    unknown = getattr(tokenizer, "unknown_ids", ())  # of a word vocabulary
+    return sorted({*tokenizer.all_special_ids, *unknown} - {tokenizer.eos_token_id})
+
+
 def encode_words(tokenizer: PreTrainedTokenizerFast, words: Sequence[str]) -> list[list[int]]:
     """One list of ids per word, without BOS and EOS: those of the words joined by single spaces.
 
@@ -185,7 +252,7 @@ def encode_sentences(tokenizer: PreTrainedTokenizerFast, sentences: Sequence[Seq
     texts = [" ".join(words) for words in sentences]
     if not texts:
         return []
-    encoded = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
+    encoded = tokenizer(texts, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True)
     return list(map(group_by_word, sentences, encoded["input_ids"], encoded["offset_mapping"]))
 
 

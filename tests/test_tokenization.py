@@ -1,18 +1,25 @@
 """The word tokenizer: UNK classes, offsets, BOS, saving, and what others get who load it."""
 
+import json
 import os
 import subprocess
 import sys
 import sysconfig
+from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
-from transformers import AutoTokenizer
+import torch
+from conftest import make_model
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers.models.auto.tokenization_auto import REGISTERED_TOKENIZER_CLASSES
 
 from configuration_som import SOMConfig
 from modeling_som import SOMTokenizer
 from modeling_som.tokenization_som import SAVED_CLASS, unk_class
-from som.vocabularies import make_tokenizer
+from som.inference import encode
+from som.training import vocabulary
+from som.vocabularies import load_tokenizer, make_tokenizer, running_text
 
 TRAIN = """\
 The cat that the dogs chased sleeps .
@@ -82,7 +89,6 @@ def test_every_way_of_calling_gives_the_same_ids(tokenizer):
     assert tokenizer([text], return_tensors="pt").input_ids.tolist() == [ids]
     assert tokenizer(text, add_special_tokens=False).input_ids == ids[1:]
     assert tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text)) == ids[1:]
-    assert tokenizer(tokenizer.decode(ids, skip_special_tokens=True)).input_ids == ids  # class names are words too
 
 
 def test_padding_truncation_and_overflow_keep_the_classes(tokenizer):
@@ -128,9 +134,34 @@ def test_bos_stands_in_front_once_and_eos_nowhere(tokenizer):
     assert len({tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.unk_token_id}) == 4
 
 
-def test_special_tokens_written_in_the_text_are_understood(tokenizer):
+def test_special_tokens_written_in_the_text_are_understood_unless_they_are_to_be_split(tokenizer):
     tokens = tokenizer.tokenize("The <unk> cat</s>")  # some tools append the EOS they want to have scored
     assert tokens == ["The", "<unk>", "cat", "</s>"]
+    ids = tokenizer("<s> The <unk> cat</s><pad>", add_special_tokens=False, split_special_tokens=True).input_ids
+    assert set(ids).isdisjoint({tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id})
+    assert tokenizer.tokenize("The cat</s>") == ["The", "cat", "</s>"]  # the next call is as before
+
+
+@pytest.mark.parametrize("word", ["UNK-LC-ed", "UNK-LC", "UNK-INITC-KNOWNLC"])
+def test_a_class_spelled_in_a_text_is_an_unknown_word_like_others(tokenizer, word):
+    assert unk_class(word, tokenizer.known) == "UNK-CAPS-DASH"  # which this treebank does not have
+    assert tokenizer.tokenize(f"The {word} cat") == ["The", "<unk>", "cat"]
+    assert tokenizer(["The", word], is_split_into_words=True).input_ids[2:] == [tokenizer.unk_token_id]
+    assert tokenizer.word_id(word) == tokenizer.unk_token_id
+
+
+@pytest.mark.parametrize("word", ["<s>", "</s>", "<unk>", "<pad>", "UNK-LC", "UNK-NUM"])
+def test_a_treebank_with_words_like_special_tokens_has_them_as_unknown_words(word):
+    tokenizer = make_tokenizer("word", [["the", word, "cat"], ["the", word, "cat"]])
+    ids = [tokenizer.word_id(one) for one in ("the", word, "cat")]
+    assert tokenizer.convert_ids_to_tokens(ids) == ["the", unk_class(word, {}), "cat"]
+    assert encode(tokenizer, ["the", word, "cat"], eos=False).ids == [tokenizer.bos_token_id, *ids]
+    assert len({*tokenizer.known.values(), *tokenizer.classes.values(), *tokenizer.all_special_ids}) == len(tokenizer)
+
+
+def test_the_word_unk_is_a_word():
+    tokenizer = make_tokenizer("word", [["UNK", "UNK", "once"]])
+    assert tokenizer.tokenize("UNK twice") == ["UNK", "UNK-LC"]
 
 
 @pytest.mark.parametrize(
@@ -144,6 +175,11 @@ def test_special_tokens_written_in_the_text_are_understood(tokenizer):
         ("It’s over... isn’t it?! Yes.", "It ’s over ... is n’t it ?! Yes ."),
         ("Dogs bark. Cats sleep.", "Dogs bark . Cats sleep ."),
         ("Write to a.b@c.org or www.d.org/e?f=1", "Write to a.b@c.org or www.d.org/e?f=1"),
+        ("Write to a.b@c.org.", "Write to a.b@c.org ."),
+        ("See www.d.org/e, http://f.org/g_(h)?", "See www.d.org/e , http://f.org/g_(h ) ?"),
+        ("<a_b+c@d-e.co.uk>, x@y", "< a_b+c@d-e.co.uk > , x@y"),
+        ("I CAN'T, CANNOT and DON’T.", "I CA N'T , CAN NOT and DO N’T ."),
+        ("Mr. Jones etc., Inc.; they", "Mr. Jones etc. , Inc. ; they"),
         ("well--no", "well -- no"),
     ],
 )
@@ -158,11 +194,57 @@ def test_abbreviations_are_learnt_from_the_treebank():
     assert [word for word, _ in split("It is approx. five.")] == ["It", "is", "approx.", "five", "."]
 
 
-def test_decoding_joins_words_by_spaces_or_cleanly(tokenizer):
-    ids = tokenizer("The cat isn't nice, it's bad.").input_ids
-    assert tokenizer.decode(ids, skip_special_tokens=True) == "The cat is n't nice , it 's bad ."
-    clean = tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=True)
-    assert clean == "The cat isn't nice, it's bad."
+@pytest.mark.parametrize("unit", ["a", "a@", "@", "a.", "a@a.", "www.", "http://", "'", "n't", '"', "(", "-", "a-"])
+def test_long_strings_without_spaces_are_split_in_linear_time(tokenizer, unit):
+    text = unit * (200_000 // len(unit))  # in quadratic time, this would go on for minutes
+    spans = [span for _, span in tokenizer.backend_tokenizer.pre_tokenizer.pre_tokenize_str(text)]
+    assert spans[0][0] == 0 and spans[-1][1] == len(text) and all(a[1] == b[0] for a, b in pairwise(spans))
+
+
+TEXTS = [
+    "The cat isn't nice, it's bad.",
+    "Dogs can't sleep and cannot walk; they won't.",
+    "I'm here, we've seen it, you'll go, he'd say.",
+    "The dogs' bones and O'Brien's cat (in Rome) cost $5 or 12%.",
+    'He said "go" and "no", then: "Stop!"',
+    '("Is it?" she asked.)',
+    "Mr. Smith of Jones Inc., in the U.S., said so...",
+    "YOU CAN'T, THEY'RE LATE!",
+    "It’s “nice” [not bad], isn’t it?!",
+    "A well-known cat - a nice one -- walks 1,234.5 km at 3:30.",
+    "Write to a.b@c.org or see www.d.org/e.",
+]
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe:300"])
+@pytest.mark.parametrize("text", TEXTS)
+def test_decoding_gives_the_text_back_and_its_tokens_are_the_same(kind, text):
+    splitter = make_tokenizer("word", []).backend_tokenizer.pre_tokenizer
+    words = [word for word, _ in splitter.pre_tokenize_str(text)]
+    tokenizer = make_tokenizer(kind, [words, words])
+    ids = tokenizer(text).input_ids
+    assert tokenizer.decode(ids[1:]) == f" {text}"  # each word brings its space
+    assert tokenizer.decode(ids) == f"<s> {text}"
+    assert tokenizer(tokenizer.decode(ids[1:])).input_ids == ids
+    assert tokenizer.decode([*ids, tokenizer.eos_token_id]) == f"<s> {text}</s>"
+    assert running_text(words) == text
+
+
+@pytest.mark.parametrize(
+    ("prompt", "rest"), [("The cat", " isn't nice."), ("The cat is", "n't nice."), ("The cat", ", bad")]
+)
+def test_new_tokens_alone_decode_to_what_can_be_appended_to_the_prompt(tokenizer, prompt, rest):
+    ids = tokenizer(rest, add_special_tokens=False).input_ids
+    assert tokenizer.decode(ids) == rest
+    whole = [*tokenizer(prompt).input_ids, *ids]
+    assert tokenizer.decode(whole, skip_special_tokens=True) == prompt + rest
+
+
+def test_whole_texts_begin_without_a_space_whatever_is_padded(tokenizer):
+    rows = tokenizer(["The cat walks.", "The cat"], padding=True, return_tensors="pt").input_ids
+    assert tokenizer.batch_decode(rows, skip_special_tokens=True) == ["The cat UNK-LC-s.", "The cat"]
+    assert tokenizer.batch_decode(rows)[1] == "<pad><pad><s> The cat"
+    assert tokenizer.decode(tokenizer.known["cat"]) == " cat"
 
 
 LOAD = """
@@ -172,6 +254,7 @@ builtins.input = lambda *_: print("PROMPT") or "n"
 from transformers import AutoTokenizer
 tokenizer = AutoTokenizer.from_pretrained({folder!r}, trust_remote_code={trust})
 print(*tokenizer.tokenize("The cat zoomed ."), tokenizer("The cat").input_ids, tokenizer.padding_side)
+assert tokenizer.decode(tokenizer("cat isn't nice.").input_ids) == "<s> cat isn't nice."
 assert not {{"tokenization_som", "som"}} & set(sys.modules)
 """
 
@@ -223,8 +306,51 @@ def test_a_prefix_of_file_names_is_kept(tokenizer, tmp_path):
 
 def test_with_the_package_no_remote_code_is_needed(tokenizer, checkpoint, tmp_path):
     tokenizer.save_pretrained(tmp_path)
-    for folder in (checkpoint, tmp_path):
-        loaded = AutoTokenizer.from_pretrained(folder)
+    for folder, load in product((checkpoint, tmp_path), (AutoTokenizer.from_pretrained, load_tokenizer)):
+        loaded = load(folder)
         assert type(loaded) is SOMTokenizer
         assert loaded("The cat zoomed").input_ids == tokenizer("The cat zoomed").input_ids
         assert loaded.get_vocab() == tokenizer.get_vocab()
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe:300"])
+def test_a_tokenizer_saved_again_says_nothing_of_where_it_was_loaded(kind, tmp_path):
+    make_tokenizer(kind, [["the", "cat"]]).save_pretrained(tmp_path / "first")
+    load_tokenizer(tmp_path / "first").save_pretrained(tmp_path / "second")
+    first, second = (
+        json.loads((tmp_path / name / "tokenizer_config.json").read_text()) for name in ("first", "second")
+    )
+    assert first == second and not any("local" in name for name in first)
+
+
+def test_a_word_vocabulary_is_recognised_whoever_saved_it(tokenizer, checkpoint, tmp_path, monkeypatch):
+    PreTrainedTokenizerFast.from_pretrained(checkpoint).save_pretrained(tmp_path)  # the plain class
+    assert type(AutoTokenizer.from_pretrained(tmp_path)) is not SOMTokenizer
+    assert load_tokenizer(tmp_path).tokenize("The cat zoomed") == ["The", "cat", "UNK-LC-ed"]
+    monkeypatch.delitem(REGISTERED_TOKENIZER_CLASSES, SAVED_CLASS)
+    assert type(AutoTokenizer.from_pretrained(checkpoint)) is not SOMTokenizer
+    assert type(load_tokenizer(checkpoint)) is SOMTokenizer
+
+
+BESIDE = """
+import builtins
+builtins.input = lambda *_: exit("PROMPT")
+import som
+from som.training import load_data
+from som.vocabularies import load_tokenizer, make_tokenizer
+model, tokenizer = som.load("som")
+for loaded in (tokenizer, load_tokenizer("som"), make_tokenizer("model:som", [])):
+    print(*loaded.tokenize("the old Whale"))
+"""
+
+
+def test_a_run_named_som_beside_a_script_is_loaded_without_a_question(tmp_path):
+    tokenizer = make_tokenizer("word", [["the", "old", "Dog"], ["the", "old", "cat"]])
+    make_model(dtype=torch.float32, **vocabulary(tokenizer)).save_pretrained(tmp_path / "som")
+    tokenizer.save_pretrained(tmp_path / "som")
+    (tmp_path / "script.py").write_text(BESIDE)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "script.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["the old UNK-INITC"] * 3

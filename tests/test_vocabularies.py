@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from som.vocabularies import encode_sentences, encode_words, group_by_word, make_tokenizer
+from modeling_som.tokenization_som import unk_class
+from som.inference import encode
+from som.vocabularies import encode_sentences, encode_words, group_by_word, make_tokenizer, never_generated
 
 GPT2 = Path(__file__).parents[2] / "shared" / "data" / "gpt2-bpe"
 SENTENCES = [
@@ -65,7 +67,37 @@ def test_byte_pairs_of_raw_and_of_tokenised_text_are_the_same(kind):
     tokenizer = vocabulary(kind)
     raw, tokenised = "The dogs don't sleep (not nice!).", "The dogs do n't sleep ( not nice ! ) ."
     assert tokenizer(raw).input_ids == tokenizer(tokenised).input_ids
-    assert tokenizer.decode(tokenizer(raw).input_ids, skip_special_tokens=True) == tokenised
+    assert tokenizer.decode(tokenizer(raw).input_ids, skip_special_tokens=True) == f" {raw}"
+
+
+SPECIALS = ["<s>", "</s>", "<unk>", "<pad>", "<|endoftext|>", "<|pad|>", "UNK-LC", "UNK-LC-s"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("word", SPECIALS)
+def test_special_tokens_in_a_text_are_ordinary_characters(kind, word):
+    tokenizer = vocabulary(kind)
+    specials = {*tokenizer.all_special_ids} - {tokenizer.unk_token_id}
+    for text in (f"The {word} sleeps", ["The", word, "sleeps"]):
+        sentence = encode(tokenizer, text, eos=False)
+        assert specials.isdisjoint(sentence.ids[1:])
+        assert "".join(sentence.words) == f"The{word}sleeps"
+        if kind == "word":
+            tokens = tokenizer.convert_ids_to_tokens(sentence.ids[1:])
+            assert word not in tokenizer.known and len(tokens) == len(sentence.words)
+            for one, token in zip(sentence.words, tokens, strict=True):
+                assert token in ({one} if one in tokenizer.known else {unk_class(one, tokenizer.known), "<unk>"})
+        else:
+            assert "".join(tokenizer.decode(sentence.ids[1:]).split()) == f"The{word}sleeps"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_never_generated_is_no_word(kind):
+    tokenizer = vocabulary(kind)
+    tokens = tokenizer.convert_ids_to_tokens(never_generated(tokenizer))
+    classes = [token for token in tokenizer.get_vocab() if token.startswith("UNK-")]
+    expected = {"word": ["<pad>", "<unk>", "<s>", *classes], "bpe:300": ["<pad>", "<s>"]}
+    assert sorted(tokens) == sorted(expected.get(kind, ["<|pad|>"]))  # GPT-2's BOS is its EOS
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])
