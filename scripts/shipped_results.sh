@@ -13,7 +13,7 @@ measure syntaxgym --syntaxgym "$data"/syntaxgym/suites
 measure blimp --blimp "$data"/blimp/blimp.jsonl.gz
 python -c 'from som.hub import write_card
 results = [f"results/shipped/{name}.json" for name in ("ewt", "ewt-beam", "syntaxgym", "blimp")]
-write_card("som/checkpoint", results, "som/checkpoint", title="som-ewt",
+write_card("som/checkpoint", results, None, title="som-ewt",
            license="cc-by-sa-4.0", language="en", datasets=["UniversalDependencies/UD_English-EWT"])'
 mv som/checkpoint/README.md model_cards/som-ewt.md
 ln -s ../../model_cards/som-ewt.md som/checkpoint/README.md

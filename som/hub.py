@@ -82,7 +82,7 @@ def read_results(file: str | Path) -> list[Results]:
 
 def make_card(
     model: SOMForCausalLM,
-    repo_id: str,
+    repo_id: str | None,
     results: Sequence[str | Path] = (),
     title: str | None = None,
     license: str | None = None,
@@ -91,8 +91,9 @@ def make_card(
 ) -> ModelCard:
     """The card of a model, with the numbers of evaluation files and the commands that gave them.
 
-    `repo_id` is where the model is loaded from; without a title, its last part is the model's name."""
-    title = title or repo_id.rpartition("/")[2]
+    `repo_id` is where the model is on the Hub, None for the model that comes with the package; without a title, its
+    last part is the model's name."""
+    title = title or (repo_id or "som").rpartition("/")[2]
     sections = [section for file in results for section in read_results(file)]
     data = ModelCardData(
         model_name=title,
@@ -128,7 +129,9 @@ def facts(model: SOMForCausalLM) -> dict[str, Any]:
     }
 
 
-def write_card(checkpoint: str | Path, results: Sequence[str | Path], repo_id: str, **settings: Any) -> ModelCard:
+def write_card(
+    checkpoint: str | Path, results: Sequence[str | Path], repo_id: str | None, **settings: Any
+) -> ModelCard:
     """Write the card of a checkpoint beside its weights; settings are those of `make_card`."""
     model, _ = load(checkpoint)
     card = make_card(model, repo_id, results, **settings)
@@ -195,8 +198,11 @@ def staged(checkpoint: str | Path, repo_id: str, results: Sequence[str | Path], 
 def kept_card(file: Path, repo_id: str) -> str:
     """The text of a card, unless it is ours and has readers load a model from elsewhere."""
     card = file.read_text("utf-8")
-    if (named := re.search(r'^name = "(.*)"$', card, re.MULTILINE)) and named[1] != repo_id:
-        raise ValueError(f"{file}: is a card of {named[1]}, expected one of {repo_id}: --results makes a new one")
+    named = re.search(r'^name = "(.*)"$', card, re.MULTILINE)
+    packaged = re.search(r"^model, tokenizer = som\.load\(\)$", card, re.MULTILINE)
+    found = named[1] if named else "the model in the package" if packaged else repo_id
+    if found != repo_id:
+        raise ValueError(f"{file}: is a card of {found}, expected one of {repo_id}: --results makes a new one")
     return card
 
 

@@ -84,7 +84,7 @@ def test_what_is_pushed_runs_elsewhere_by_the_snippet_of_its_card(checkpoint, re
     assert run.returncode == 0, run.stderr
     first, generated, module = run.stdout.splitlines()
     assert re.fullmatch(r"perplexity [\d.]+, depths in the tree \[0(, \d)+\]", first)
-    assert generated.startswith("<s> The cat sat on the mat .")
+    assert generated.startswith("The cat sat on the mat.")
     assert module.startswith("transformers_modules.")
 
 
@@ -118,6 +118,16 @@ def test_a_card_of_the_checkpoint_is_kept_unless_there_are_results(checkpoint, r
     with pytest.raises(ValueError, match="is a card of me/som, expected one of me/third"):
         push(checkpoint, "me/third")
     assert "## Results" in cards["models--me--other"]
+
+
+def test_the_card_of_the_model_in_the_package_is_not_that_of_a_model_on_the_hub(checkpoint):
+    packaged, pushed = (str(write_card(checkpoint, [], repo_id)) for repo_id in (None, "me/som"))
+    assert "som.load()" in packaged and "from_pretrained" not in packaged and "--model" not in packaged
+    assert 'name = "me/som"' in pushed and "som.load()" not in pushed
+    assert 'som parse --model me/som "The' in pushed and 'som parse "The' in packaged
+    write_card(checkpoint, [], None)
+    with pytest.raises(ValueError, match="is a card of the model in the package, expected one of me/som"):
+        push(checkpoint, "me/som")
 
 
 def test_a_card_holds_the_numbers_of_evaluation_files_and_their_commands(checkpoint, results):
