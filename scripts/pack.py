@@ -1,6 +1,7 @@
 """From a finished run to the checkpoint that ships in the package: weights in half precision, no copies of the code.
 
 python scripts/pack.py runs/ewt-word/taught_som-0 som/checkpoint
+python scripts/pack.py som/checkpoint som/checkpoint  # the same weights, with the text rules of this version
 """
 
 import argparse
@@ -9,14 +10,20 @@ import shutil
 from pathlib import Path
 
 import som
+from modeling_som import SOMTokenizer
+from som.vocabularies import never_generated, set_word_rules
 
 
 def pack(run: Path, folder: Path) -> None:
-    """Write the model of `run` to `folder`, whose old content stays until then; it is computed with in single
-    precision all the same."""
+    """Write the model of `run` to `folder`, whose old content stays until then, and whose card stays.
+
+    It is computed with in single precision all the same. A word vocabulary gets the text rules of this version."""
     if folder.exists() and not (folder / "config.json").is_file():
         raise FileExistsError(f"{folder}: expected a new folder or a checkpoint to replace, this is something else")
     model, tokenizer = som.load(run)
+    if isinstance(tokenizer, SOMTokenizer):
+        set_word_rules(tokenizer.backend_tokenizer, sorted(tokenizer.known, key=tokenizer.known.__getitem__))
+    model.generation_config.suppress_tokens = never_generated(tokenizer)
     scratch = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(scratch, ignore_errors=True)
     model.half().save_pretrained(scratch)
@@ -26,7 +33,9 @@ def pack(run: Path, folder: Path) -> None:
     file.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     for code in scratch.glob("*.py"):  # the package has these already; on the Hub they lie beside the weights
         code.unlink()
-        code.symlink_to(Path("../..") / code.name)
+        code.symlink_to(Path("../../modeling_som") / code.name)
+    if (card := folder / "README.md").is_symlink():
+        card.rename(scratch / card.name)
     shutil.rmtree(folder, ignore_errors=True)
     scratch.rename(folder)
 

@@ -1,7 +1,7 @@
 """A simulated accelerator: a second device for a PyTorch that knows only the CPU.
 
-Tensors on it hold CPU tensors. Mixing them with tensors of the host is an error, as on a GPU; kernels launched and waits of
-the host for the device are counted. `register` changes the whole process: torch then has an accelerator.
+Tensors on it hold CPU tensors. Mixing them with tensors of the host is an error, as on a GPU; kernels launched and
+waits of the host for the device are counted. `register` changes the whole process: torch then has an accelerator.
 """
 
 from collections import Counter

@@ -313,6 +313,24 @@ def test_a_packed_model_takes_the_place_of_another_once_it_is_whole(scripts, che
     torch.testing.assert_close(packed(ids).logits, model(ids).logits, atol=0.05, rtol=0.05)
 
 
+@pytest.mark.parametrize("checkpoint", ["word"], indirect=True)
+def test_packing_again_keeps_the_weights_and_the_card_and_brings_the_text_rules_of_this_version(
+    scripts, checkpoint, tmp_path
+):
+    pack, folder = scripts("pack").pack, tmp_path / "checkpoint"
+    pack(Path(checkpoint), folder)
+    weights, rules = (folder / "model.safetensors").read_bytes(), (folder / "tokenizer.json").read_text()
+    (folder / "README.md").symlink_to("card.md")
+    (folder / "generation_config.json").unlink()  # what a checkpoint of the first version had not
+    (folder / "tokenizer.json").write_text(json.dumps(json.loads(rules) | {"decoder": None}))
+    tokenizer = som.load(folder)[1]
+    assert tokenizer.decode(tokenizer("the dog.").input_ids) == "<s> the dog ."
+    pack(folder, folder)
+    assert (folder / "model.safetensors").read_bytes() == weights and (folder / "README.md").is_symlink()
+    assert som.load(folder)[0].generation_config.suppress_tokens
+    assert json.loads((folder / "tokenizer.json").read_text()) == json.loads(rules)
+
+
 def test_seeds_are_averaged_and_untrained_perplexity_is_not_shown(scripts, tmp_path):
     tables = scripts("tables")
     for seed, (ppl, f1) in enumerate([(100.0, 0.8), (104.0, 0.9)]):
