@@ -242,9 +242,9 @@ class Prediction(NamedTuple):
     prefix: Forest | None = None  # (B * K + P', D) prefix states: those of the state, then the new ones
 
 
-def certain(attach_logits: Tensor, depths: Tensor, inside: Tensor) -> Tensor:
-    """Logits (R, N) of p that leave pieces inside of words no choice but the depth they have."""
-    only = torch.full_like(attach_logits, -torch.inf).scatter(1, (depths - 1).clamp(min=0)[:, None], 0)
+def certain(attach_logits: Tensor, e: Tensor, inside: Tensor) -> Tensor:
+    """Logits (R, N) of p that leave pieces inside of words no choice but to attach at e (R,)."""
+    only = torch.full_like(attach_logits, -torch.inf).scatter(1, e[:, None], 0)
     return torch.where(inside[:, None], only, attach_logits)
 
 
@@ -348,10 +348,10 @@ class SOMModel(SOMPreTrainedModel):
         inside = self.inside(input_ids, mask, state) if self.config.word_pieces else None  # (B, T)
         words = self.embed(input_ids) if inputs_embeds is None else inputs_embeds  # (B, T, D)
         marginal = self.wants_mixture(marginal, given=depths is not None)
-        one_token = words.shape[1] == 1 and mask is None and first_sibling is None and depths is None
+        one_token = words.shape[1] == 1 and mask is None and first_sibling is None
         if one_token and not torch.is_grad_enabled():
-            inside = None if inside is None else inside[:, 0]
-            reading, unpack = self.step(words[:, 0], state, marginal, inside), partial(torch.unsqueeze, dim=1)
+            given, inside = (None if part is None else part[:, 0] for part in (depths, inside))
+            reading, unpack = self.step(words[:, 0], state, marginal, given, inside), partial(torch.unsqueeze, dim=1)
         else:
             batch = Batch.of(mask, words.shape[:2], words.device)
             siblings = None if first_sibling is None else batch.pack(first_sibling.long())
@@ -408,50 +408,67 @@ class SOMModel(SOMPreTrainedModel):
             nodes, attach_logits = layout.place(growth, state), growth.attach_logits
         best = None if labels is None else self.best_depths(labels, depths, batch)
         if inside is not None:  # no decisions, so no labels
-            attach_logits = certain(attach_logits, depths, inside)
+            attach_logits = certain(attach_logits, (depths - 1).clamp(min=0), inside)
             best = None if best is None else best.masked_fill(inside, NONE)
         prediction = self.predict(nodes, layout, state, best, given is not None, marginal)
         final = partial(layout.final_state, nodes, prediction.prefix)
         word_depths = layout.word_depths.to(depths.device)
         return Reading(depths, word_depths, attach_logits, best, *prediction[:3], final)
 
-    def step(self, words: Tensor, state: SOMState | None, marginal: bool, inside: Tensor | None = None) -> Reading:
-        """Reads one token a row (B, D), without gradient: the recurrence as it is defined, with no bookkeeping."""
+    def step(self, words: Tensor, state: SOMState | None, marginal: bool, given=None, inside=None) -> Reading:
+        """Reads one token per row (B, D), without gradient: the recurrence as it is defined, with no bookkeeping."""
         x = self.norm(words).to(words.dtype)
         state = SOMState.empty(len(x), x) if state is None else state
-        rows, first = torch.arange(len(x), device=x.device), state.depth < 0
+        attach_logits = self.attachment_logits(x, state, inside)
+        e = choose(attach_logits, self.training) if given is None else (given - 1).clamp(min=0)
+        depth = torch.where(state.depth < 0, 0, e + 1)
+        state = self.attach(x, state, e, inside)
+        return Reading(depth, state.depth, attach_logits, None, *self.predict_from(state, marginal), lambda: state)
+
+    def attachment_logits(self, x: Tensor, state: SOMState, inside: Tensor | None = None) -> Tensor:
+        """(B, N): p, where does the word x (B, D) attach? A piece `inside` a word (B,) has no choice."""
         scores = self.parser(self.parser.queries(x)[:, None], self.parser.keys(state.candidates))  # (B, K)
-        attach_logits = self.parser.logits(self.live_logits(scores, state.depth))
-        attach = torch.where(first, 0, choose(attach_logits, self.training))
-        if inside is not None:
-            attach = self.to_their_word(attach, state.depth, inside)
-        depth = torch.where(first, 0, attach + 1)
-        sibling = state.candidates[rows, attach]
-        memory = F.pad(state.memory, (0, 0, 0, 1)).index_put_((rows, attach), sibling)
+        logits = self.parser.logits(self.live_logits(scores, state.depth))
+        if inside is None:
+            return logits
+        return certain(logits, state.depth.clamp(0, self.config.num_slots - 1), inside)
+
+    def attach(self, x: Tensor, state: SOMState, e: Tensor, inside: Tensor | None = None) -> SOMState:
+        """The state after the word x (B, D) was attached at depth e (B,); the first word of a text needs no e."""
+        rows, first = torch.arange(len(x), device=x.device), state.depth < 0
+        e = torch.where(first, 0, e)
+        depth = torch.where(first, 0, e + 1)
+        sibling = state.candidates[rows, e]
+        memory = F.pad(state.memory, (0, 0, 0, 1)).index_put_((rows, e), sibling)
         climbed = list(self.climb(x, memory, depth))
         candidates = x.new_zeros(len(x), len(climbed) + 1, x.shape[1]).index_put_((rows, depth), x)
-        for some, e, subtrees in climbed:
-            candidates[some, e] = subtrees
+        for some, at, subtrees in climbed:
+            candidates[some, at] = subtrees
         prefix = F.pad(state.prefix, (0, 0, 0, 1))
         if self.config.prediction_network:
-            new = self.predict_cell(state.prefix[rows, attach], sibling).masked_fill(first[:, None], 0)
+            new = self.predict_cell(state.prefix[rows, e], sibling).masked_fill(first[:, None], 0)
             prefix = prefix.index_put_((rows, depth), new)
-        width, word_depth = min(candidates.shape[1], self.config.num_slots), depth
-        if inside is not None:
-            attach_logits, word_depth = certain(attach_logits, depth, inside), depth - inside.long()
-        state = SOMState(memory[:, :width], candidates[:, :width], prefix[:, :width], word_depth)
-        return Reading(depth, word_depth, attach_logits, None, *self.predict_from(state, marginal), lambda: state)
+        width = min(candidates.shape[1], self.config.num_slots)
+        depth = depth if inside is None else depth - inside.long()
+        return SOMState(memory[:, :width], candidates[:, :width], prefix[:, :width], depth)
+
+    def next_attachment_logits(self, state: SOMState) -> Tensor:
+        """(B, N): p', where will the next word attach, before it is seen?"""
+        return self.live_logits(self.next_parser(state.candidates), state.depth)
+
+    def predicting_state(self, state: SOMState, rows: Tensor, e: Tensor) -> Tensor:
+        """(R, D): h(e), which predicts the next word of some rows of the state, should it attach at depth e (R,)."""
+        return self.predict_cell(state.prefix[rows, e], state.candidates[rows, e])
 
     def predict_from(self, state: SOMState, marginal: bool) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """What `predict` gives, for one state a row: hidden states, logits of p', branches."""
+        """What `predict` gives, for one state per row: hidden states, logits of p', branches."""
         if not self.config.prediction_network:
             return state.candidates[:, 0], None, None
-        logits = self.live_logits(self.next_parser(state.candidates), state.depth)
-        rows, guess = torch.arange(len(logits), device=logits.device), choose(logits, self.training)
-        hidden = self.predict_cell(state.prefix[rows, guess], state.candidates[rows, guess])
-        live = live_slots(state.depth, state.prefix.shape[1])
-        branches = self.predict_cell(state.prefix[live], state.candidates[live]) if marginal else None
-        return hidden, logits, branches
+        logits = self.next_attachment_logits(state)
+        rows = torch.arange(len(logits), device=logits.device)
+        hidden = self.predicting_state(state, rows, choose(logits, self.training))
+        live = live_slots(state.depth, state.prefix.shape[1]).nonzero(as_tuple=True) if marginal else None
+        return hidden, logits, None if live is None else self.predicting_state(state, *live)
 
     def live_logits(self, scores: Tensor, depth: Tensor) -> Tensor:
         """(B, K) → (B, N), -inf where there is nothing to attach to."""
@@ -478,6 +495,14 @@ class SOMModel(SOMPreTrainedModel):
     def to_their_word(self, attach: Tensor, word_depth: Tensor, inside: Tensor) -> Tensor:
         """The attachments, but pieces that continue a word are attached to it, which is the deepest node there is."""
         return torch.where(inside, word_depth.clamp(max=self.config.num_slots - 1), attach)
+
+    def words(self, input_ids: Tensor) -> Tensor:
+        """(…, D): tokens as `attachment_logits` and `attach` want them."""
+        return self.norm(self.embed(input_ids))
+
+    def continuing(self, input_ids: Tensor) -> Tensor | None:
+        """Which tokens continue a word; None where tokens are words."""
+        return self.continues[input_ids] if self.config.word_pieces else None
 
     @torch.no_grad()
     def grow(self, x: Tensor, batch: Batch, state: SOMState, inside: Tensor | None = None) -> Growth:

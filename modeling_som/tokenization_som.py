@@ -5,8 +5,10 @@ import re
 from collections.abc import Container
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from transformers import BatchEncoding, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, BatchEncoding, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers.models.auto.tokenization_auto import get_tokenizer_config
 
 # `AutoTokenizer` looks up the class that tokenizer_config.json names. "SOMTokenizer" there would make it ask whether
 # to run the checkpoint's code (y/N) wherever this project is not imported, and "PreTrainedTokenizerFast" would give
@@ -153,6 +155,37 @@ def _first_row(encoded: BatchEncoding) -> BatchEncoding:
     """A batch of one text without its batch dimension."""
     data = {name: value[0] if isinstance(value[0], list) else value for name, value in encoded.items()}
     return BatchEncoding(data, encoded.encodings)
+
+
+def load_tokenizer(path: str | Path) -> PreTrainedTokenizerFast:
+    """A saved tokenizer, without running code that lies beside it and without asking whether to.
+
+    That of a word vocabulary is a `SOMTokenizer` also where another tool has saved it as a plain fast tokenizer.
+    """
+    tokenizer: Any = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+    named = "SOMTokenizer" in str(get_tokenizer_config(path).get("auto_map"))
+    if (named or any(map(UNK_CLASS.fullmatch, tokenizer.get_vocab()))) and not isinstance(tokenizer, SOMTokenizer):
+        tokenizer = SOMTokenizer.from_pretrained(path)
+    for name in ("is_local", "local_files_only"):  # about this loading, and no part of what is saved again
+        tokenizer.init_kwargs.pop(name, None)
+    return tokenizer
+
+
+def continuing_tokens(tokenizer: PreTrainedTokenizerFast) -> list[bool]:
+    """Of every token, whether it is a piece that continues a word; none in a word vocabulary.
+
+    """
+    if hasattr(tokenizer, "word_id"):
+        return [False] * len(tokenizer)
+    whole = set(tokenizer.all_special_tokens)
+    tokens = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    return [not token.startswith("Ġ") and token not in whole for token in tokens]
+
+
+def never_generated(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """Ids that are no words to generate: special tokens but EOS, and the classes of unknown words."""
+    unknown = getattr(tokenizer, "unknown_ids", ())  # of a word vocabulary
+    return sorted({*tokenizer.all_special_ids, *unknown} - {tokenizer.eos_token_id})
 
 
 SOMTokenizer.register_for_auto_class("AutoTokenizer")

@@ -19,11 +19,10 @@ from typing import Any
 import record
 
 from som.data import SPLITS
+from som.evaluation import evaluate_syntaxgym, load_suites
 from som.inference import load
-from som.syntaxgym import load_suites
-from som.targeted import evaluate_syntaxgym
+from som.syntax import listed_files
 from som.training import NUM_SLOTS
-from som.treebanks import listed_files
 
 ROWS = {
     "SOM": {},

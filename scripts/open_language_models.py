@@ -20,8 +20,8 @@ import record
 from datasets import load_from_disk
 from open_ablation import MODELS, THREE, ewt, ewt_data
 
+from modeling_som.tokenization_som import load_tokenizer
 from som.baselines import BUILDERS, KneserNey, evaluate_words, load_baseline, score_neural
-from som.vocabularies import load_tokenizer
 
 SOMS = {
     "SOM": ("SOM", "greedy"),

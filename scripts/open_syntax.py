@@ -18,11 +18,10 @@ import open_language_models as language_models
 import record
 from open_ablation import MODELS, THREE, ewt_data
 
+from modeling_som.scoring_som import Method, score
 from som.baselines import load_baseline, score_neural
-from som.blimp import Pair, read_blimp
-from som.inference import check_method, load, score
-from som.syntaxgym import load_suites
-from som.targeted import Scorer, judge_pairs, judge_suites
+from som.evaluation import Pair, Scorer, judge_pairs, judge_suites, load_suites, read_blimp
+from som.inference import load
 
 ROWS = (*MODELS, *language_models.NEURAL)
 
@@ -32,7 +31,7 @@ def scorer(args: argparse.Namespace, name: str, seed: int) -> tuple[Scorer, Any,
     if name in MODELS:
         run = record.trained(args, ewt_data(args), name, seed, **MODELS[name])
         model, tokenizer = load(run)
-        method = check_method(model, None)
+        method = Method.of(model, None).name
         return partial(score, model, method=method), tokenizer, method, record.about_run(run, model.num_parameters())
     run = language_models.best_run(args, name, seed)
     baseline, tokenizer = load_baseline(run)

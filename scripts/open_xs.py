@@ -21,14 +21,13 @@ import record
 from datasets import load_from_disk
 from open_syntax import blimp
 
+from modeling_som.scoring_som import Method, score
+from modeling_som.tokenization_som import load_tokenizer
 from som.baselines import BUILDERS, KneserNey, evaluate_words, load_baseline, score_neural
-from som.evaluation import evaluate
+from som.evaluation import Scorer, evaluate, judge_pairs, judge_suites, load_suites
 from som.files import write_whole
-from som.inference import check_method, load, score
-from som.syntaxgym import load_suites
-from som.targeted import Scorer, judge_pairs, judge_suites
+from som.inference import load
 from som.training import make_model
-from som.vocabularies import load_tokenizer
 
 WORDS = "word:3"
 BUDGET = {
@@ -143,7 +142,7 @@ def builder(system: str) -> Any:
 def measure_som(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
     run = xs_run(args, name, seed)
     model, tokenizer = load(run)
-    method = check_method(model, None)
+    method = Method.of(model, None).name
     reports = {
         one: evaluate(model, tokenizer, record.examples(files), method, name=one)
         for one, files in held_out(args).items()

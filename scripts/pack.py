@@ -11,7 +11,8 @@ from pathlib import Path
 
 import som
 from modeling_som import SOMTokenizer
-from som.vocabularies import never_generated, set_word_rules
+from modeling_som.tokenization_som import never_generated
+from som.data import set_word_rules
 
 
 def pack(run: Path, folder: Path) -> None:

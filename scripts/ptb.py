@@ -22,8 +22,8 @@ from open_ablation import Row
 
 from som.baselines import tree_baselines
 from som.data import SPLITS
+from som.syntax import wsj_files
 from som.training import NUM_SLOTS
-from som.treebanks import wsj_files
 
 ROWS = {  # by kind of trees
     "dependency": {name: row for name, row in ABLATION.items() if row.tokenizer == "word"},

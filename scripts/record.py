@@ -27,10 +27,9 @@ from som.evaluation import evaluate
 from som.files import write_whole
 from som.hub import slug
 from som.inference import load
-from som.metrics import evalb_line
 from som.provenance import provenance
+from som.syntax import Example, evalb_line, read_treebank, treebank_files
 from som.training import LOG, RUN, Builder, make_model, train
-from som.treebanks import Example, read_treebank, treebank_files
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data"

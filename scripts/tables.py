@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from som.evaluation import LABELS, LENGTHS, cell
 from som.files import write_whole
-from som.report import svg
+from som.view import svg
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

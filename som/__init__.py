@@ -1,36 +1,72 @@
 """Syntactic Ordered Memory: a language model that parses while it reads.
 
-With this package imported, the Auto classes of transformers load SOM checkpoints without remote code."""
+    >>> import som
+    >>> model, tokenizer = som.load()
+    >>> print(som.parse(model, tokenizer, "The dog barks.").brackets())
+    (((The dog) barks) .)
+
+With this package imported, the Auto classes of transformers load SOM checkpoints without remote code. Names are
+imported when they are first used, so that `import som` and `som --help` stay quick.
+"""
 
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
-from transformers.models.auto.tokenization_auto import REGISTERED_TOKENIZER_CLASSES
+from som.registration import register_with_transformers
 
-from configuration_som import SOMConfig
-from modeling_som import SOMForCausalLM, SOMModel, SOMTokenizer
-from modeling_som.tokenization_som import SAVED_CLASS
+if TYPE_CHECKING:
+    from modeling_som.scoring_som import Method as Method
+    from modeling_som.scoring_som import log_likelihood as log_likelihood
+    from modeling_som.scoring_som import score as score
+    from som.data import SOMCollator as SOMCollator
+    from som.data import prepare as prepare
+    from som.evaluation import evaluate as evaluate
+    from som.inference import Generated as Generated
+    from som.inference import Parse as Parse
+    from som.inference import WordSurprisal as WordSurprisal
+    from som.inference import generate as generate
+    from som.inference import load as load
+    from som.inference import parse as parse
+    from som.inference import parse_all as parse_all
+    from som.inference import surprisals as surprisals
+    from som.inference import surprisals_all as surprisals_all
+    from som.syntax import Tree as Tree
+    from som.syntax import read_treebank as read_treebank
+    from som.training import train as train
 
-AutoConfig.register(SOMConfig.model_type, SOMConfig, exist_ok=True)
-AutoModel.register(SOMConfig, SOMModel, exist_ok=True)
-AutoModelForCausalLM.register(SOMConfig, SOMForCausalLM, exist_ok=True)
-AutoTokenizer.register(SOMConfig, tokenizer_class=SOMTokenizer, exist_ok=True)
-REGISTERED_TOKENIZER_CLASSES[SAVED_CLASS] = SOMTokenizer
-
-EXPORTS = {  # loaded when first asked for: `import som` stays quick
-    "load": "inference",
-    "log_likelihood": "inference",
-    "score": "inference",
-    "parse": "parsing",
-    "parse_all": "parsing",
-    "surprisals": "surprisal",
-    "surprisals_all": "surprisal",
-    "generate": "generation",
-    "evaluate": "evaluation",
+ROOMS = {
+    "modeling_som.scoring_som": ("Method", "log_likelihood", "score"),
+    "som.data": ("SOMCollator", "prepare"),
+    "som.evaluation": ("evaluate",),
+    "som.inference": (
+        "Generated",
+        "Parse",
+        "WordSurprisal",
+        "generate",
+        "load",
+        "parse",
+        "parse_all",
+        "surprisals",
+        "surprisals_all",
+    ),
+    "som.syntax": ("Tree", "read_treebank"),
+    "som.training": ("train",),
 }
+HOMES = {name: room for room, names in ROOMS.items() for name in names}
+__all__ = sorted([*HOMES, "__version__"])
+
+register_with_transformers()
 
 
-def __getattr__(name: str):
-    if name not in EXPORTS:
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("som-lm")
+    if name not in HOMES:
         raise AttributeError(f"module 'som' has no attribute {name!r}")
-    return getattr(import_module(f"som.{EXPORTS[name]}"), name)
+    return getattr(import_module(HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

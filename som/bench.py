@@ -30,10 +30,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
 from configuration_som import SOMConfig
 from modeling_som import SOMCache, SOMForCausalLM
 from modeling_som.modeling_som import LookAheadParser, oracle_depths
-from som.grammar import builtin_treebank
-from som.oracle import first_siblings
-from som.treebanks import read_treebank
-from som.trees import Tree
+from som.syntax import Tree, builtin_treebank, first_siblings, read_treebank
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -181,7 +181,7 @@ def add_prepare(commands: Any) -> None:
 def prepare_sources(args: argparse.Namespace) -> dict[str, Any]:
     """Where each split comes from: files, or CoNLL-U sentences made on the way."""
     from som.data import SPLITS, hub_sentences
-    from som.treebanks import listed_files, parse_text, read_text, wsj_files
+    from som.syntax import listed_files, parse_text, read_text, wsj_files
 
     given = {split: getattr(args, split) for split in SPLITS if getattr(args, split)}
     if whole := args.treebank or (args.wsj and "--wsj") or (args.hub and "--hub"):
@@ -191,7 +191,7 @@ def prepare_sources(args: argparse.Namespace) -> dict[str, Any]:
             return wsj_files(args.wsj)
         if args.hub:
             return {split: hub_sentences(args.hub, split, args.skip_bad) for split in SPLITS}
-        from som.grammar import builtin_treebank
+        from som.syntax import builtin_treebank
 
         return {split: builtin_treebank(split, args.seed) for split in SPLITS}
     if missing := [split for split in SPLITS if split not in given]:
@@ -339,8 +339,9 @@ def add_evaluate(commands: Any) -> None:
 def evaluate_command(args: argparse.Namespace) -> None:
     from rich.console import Console
 
-    from som.inference import check_method, load
-    from som.targeted import read_competitors
+    from modeling_som.scoring_som import Method
+    from som.evaluation import read_competitors
+    from som.inference import load
 
     check_outputs(args.chart, args.json)
     made_with = provenance()
@@ -348,7 +349,7 @@ def evaluate_command(args: argparse.Namespace) -> None:
         raise ValueError("--competitors and --chart are about --syntaxgym, which is not given")
     jobs, others = evaluations(args), read_competitors(args.competitors) if args.competitors else {}
     model, tokenizer = load(args.checkpoint)
-    check_method(model, args.method, args.gold)
+    Method.of(model, args.method, args.k, args.seed, args.gold)
     console, results = Console(quiet=args.json == "-"), {}
     for section, job in jobs.items():
         results[section] = job(
@@ -364,11 +365,8 @@ def evaluate_command(args: argparse.Namespace) -> None:
 
 def evaluations(args: argparse.Namespace) -> dict[str, Callable]:
     """What is to be measured, by section of the report, with everything it needs but the model."""
-    from som.blimp import read_blimp
-    from som.evaluation import evaluate
-    from som.syntaxgym import load_suites
-    from som.targeted import evaluate_blimp, evaluate_syntaxgym
-    from som.treebanks import read_treebank, treebank_files
+    from som.evaluation import evaluate, evaluate_blimp, evaluate_syntaxgym, load_suites, read_blimp
+    from som.syntax import read_treebank, treebank_files
 
     jobs: dict[str, Callable] = {}
     if args.treebank:
@@ -387,7 +385,7 @@ def evaluations(args: argparse.Namespace) -> dict[str, Callable]:
 
 def compare(args: argparse.Namespace, result: Any, others: dict[str, Any], console: Any) -> None:
     """Show a model's SyntaxGym scores beside those of others."""
-    from som.targeted import comparison, comparison_table, syntaxgym_chart
+    from som.evaluation import comparison, comparison_table, syntaxgym_chart
 
     name = Path(args.checkpoint or "SOM").name
     scores = comparison(result.report, name, others)
@@ -420,7 +418,7 @@ def add_method(parser: argparse.ArgumentParser) -> None:
 
 def given_texts(args: argparse.Namespace) -> list[str]:
     """The sentences of the command line, of files, or of standard input."""
-    from som.treebanks import read_text
+    from som.syntax import read_text
 
     if args.texts and args.file:
         raise ValueError("expected sentences or --file, got both")
@@ -469,8 +467,7 @@ def add_parse(commands: Any) -> None:
 
 
 def parse_command(args: argparse.Namespace) -> None:
-    from som.inference import load
-    from som.parsing import parse_all, render
+    from som.inference import load, parse_all, render
 
     sentences = sentences_to_read(args)
     if args.format == "svg" and len(sentences) > 1:
@@ -517,9 +514,7 @@ def above_zero(text: str) -> float:
 
 
 def generate_command(args: argparse.Namespace) -> None:
-    from som.generation import generate
-    from som.inference import load
-    from som.parsing import render
+    from som.inference import generate, load, render
 
     prompts = ([] if args.template and not args.file and not args.texts else given_texts(args)) or [""]
     check_outputs(None, args.out, args.json)
@@ -570,8 +565,7 @@ def attachment(text: str) -> tuple[int, int | str]:
 
 
 def surprisal_command(args: argparse.Namespace) -> None:
-    from som.inference import load
-    from som.surprisal import plot, surprisals_all, to_dicts, to_tsv
+    from som.inference import load, plot, surprisals_all, to_dicts, to_tsv
 
     sentences = sentences_to_read(args)
     check_outputs(args.plot, args.out, args.json)
@@ -616,7 +610,7 @@ def bench_command(args: argparse.Namespace) -> None:
     from transformers.utils import logging
 
     from som.bench import bench, builtin_pool, plot, sibling_pool, tables
-    from som.treebanks import read_treebank
+    from som.syntax import read_treebank
 
     check_outputs(args.plot, args.json)
     made_with = provenance()

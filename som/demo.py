@@ -15,22 +15,25 @@ from datasets import load_from_disk
 from rich.console import Console
 from rich.table import Table
 
-from som import cli, grammar
+from som import cli
 from som.baselines import KneserNey, evaluate_trees, evaluate_words, tree_baselines
-from som.blimp import Pair, score_blimp
 from som.data import SUMMARY
-from som.evaluation import LABELS, cell, evaluate, table_of_numbers
+from som.evaluation import (
+    LABELS,
+    Pair,
+    cell,
+    evaluate,
+    evaluate_blimp,
+    judge_pairs,
+    percent,
+    score_blimp,
+    table_of_numbers,
+)
 from som.files import write_whole
-from som.generation import generate
-from som.inference import load
-from som.metrics import Accuracy
-from som.parsing import parse_all
-from som.report import Section, html, learning_curves, svg, tree_svg
-from som.surprisal import WordSurprisal, plot, surprisals_all
-from som.targeted import evaluate_blimp, judge_pairs, percent
+from som.inference import WordSurprisal, generate, load, parse_all, plot, surprisals_all, tree_svg
+from som.syntax import Accuracy, Example, binarise, grammar, read_treebank
 from som.training import LOG
-from som.treebanks import Example, read_treebank
-from som.trees import binarise
+from som.view import Section, html, learning_curves, svg
 
 SETTINGS = shlex.split(
     "--hidden-size 128 --dropout 0.1 --output-dropout 0.1 --batch-size 64 --learning-rate 0.002 --weight-decay 0 "

@@ -7,9 +7,9 @@ import torch
 
 from configuration_som import SOMConfig
 from modeling_som import SOMForCausalLM
-from som.oracle import first_siblings, tree_from_depths
-from som.training import vocabulary
-from som.vocabularies import make_tokenizer
+from som.data.vocabularies import make_tokenizer
+from som.syntax.oracle import first_siblings, tree_from_depths
+from som.training.models import vocabulary
 
 CORPUS = [text.split() for text in ("the old dog sees the cat .", "the cat sees a dog and the old dog sees a cat .")]
 

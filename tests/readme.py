@@ -19,9 +19,11 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 from unittest.mock import patch
 
-from som import cli, grammar, inference
-from som.data import SPLITS, prepare
-from som.training import train
+from som import cli
+from som.data.datasets import SPLITS, prepare
+from som.inference import loading
+from som.syntax import grammar
+from som.training.trainer import train
 
 NAMES = ("train", "dev", "test")  # of the splits, in the names of files
 ROOT = Path(__file__).parent.parent
@@ -52,7 +54,7 @@ def snippets(readme: str) -> list[Snippet]:
 def run_all(found: list[Snippet], folder: Path, shipped: Path) -> Iterator[str]:
     """What each snippet prints, in a folder made by `make_world`; Python snippets continue one another."""
     namespace: dict = {"__name__": "__readme__"}
-    with chdir(folder), patch.object(inference, "SHIPPED", shipped):
+    with chdir(folder), patch.object(loading, "SHIPPED", shipped):
         printed = ""
         for snippet in found:
             if snippet.kind != "text":  # else the output of the one before
@@ -154,7 +156,7 @@ def with_outputs(readme: str, printed: list[str]) -> str:
 
 
 def main() -> None:
-    shipped = Path(sys.argv[1]).absolute() if sys.argv[1:] else inference.SHIPPED
+    shipped = Path(sys.argv[1]).absolute() if sys.argv[1:] else loading.SHIPPED
     readme = README.read_text("utf-8")
     with TemporaryDirectory() as folder:
         make_world(Path(folder))

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from som.oracle import gold_depths, left_branching, oracle_labels
+from som.syntax.oracle import gold_depths, left_branching, oracle_labels
 
 LIVE_NOWHERE = -torch.inf
 

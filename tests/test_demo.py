@@ -6,9 +6,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from som import cli, demo, grammar
-from som.report import Section, html, tree_svg
-from som.trees import Tree
+from som import cli, demo
+from som.syntax import grammar
+from som.syntax.trees import Tree
+from som.view.report import Section, html, tree_svg
 
 TINY = ("--hidden-size", "8", "--epochs", "2", "--batch-size", "64")
 

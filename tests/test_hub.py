@@ -14,10 +14,10 @@ from conftest import make_model
 from huggingface_hub import HfApi, ModelCard
 
 from som.cli import main
+from som.data.vocabularies import make_tokenizer
 from som.hub import disagreements, push, read_results, write_card
-from som.inference import SHIPPED
-from som.treebanks import to_conllu
-from som.vocabularies import make_tokenizer
+from som.inference.loading import SHIPPED
+from som.syntax.treebanks import to_conllu
 
 ROOT = Path(__file__).parents[1]
 CARD = ROOT / "model_cards" / "som-ewt.md"
@@ -89,7 +89,7 @@ def test_what_is_pushed_runs_elsewhere_by_the_snippet_of_its_card(checkpoint, re
 
 
 def test_the_pushed_model_has_the_weights_of_the_checkpoint(checkpoint, hub):
-    from som.inference import load
+    from som.inference.loading import load
 
     push(checkpoint, "me/som", dry_run=False)
     (snapshot,) = (hub / "hub" / "models--me--som" / "snapshots").iterdir()

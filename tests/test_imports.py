@@ -1,6 +1,7 @@
-"""Who may import whom."""
+"""Who may import whom: the doors between the rooms."""
 
 import ast
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,28 +10,25 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parent.parent
-LAYERS = [  # a module imports modules of the lines above its own
-    "configuration_som tokenization_som files interruption provenance trees grammar syntaxgym",
-    "modeling_som oracle metrics treebanks vocabularies report runs",
-    "blimp data inference",
-    "parsing surprisal evaluation distillation bench",
-    "generation targeted hub training",
+DOORS = [  # a room imports the rooms of the lines above its own
+    "modeling_som files interruption provenance",
+    "syntax registration",
+    "data",
+    "inference",
+    "evaluation training",
     "baselines",
+    "view hub bench",
     "cli",
     "demo __main__",
 ]
-SHIPPED = {  # with every checkpoint, so these stand alone; what they may import is all that a user must have
-    "configuration_som": {"huggingface_hub", "transformers"},
-    "modeling_som": {"configuration_som", "torch", "transformers"},
-    "tokenization_som": {"transformers"},
-}
-# readable without knowing torch
-PLAIN = ["files", "provenance", "trees", "treebanks", "oracle", "metrics", "grammar", "syntaxgym", "blimp"]
-FILES = [*ROOT.glob("*_som.py"), *(file for file in (ROOT / "som").glob("*.py") if file.stem != "__init__")]
+SHIPPED = {"torch", "transformers", "tokenizers", "huggingface_hub", "tqdm"}  # with torch and transformers come all
+QUICK = ["__init__", "files", "interruption", "provenance", "registration"]  # what `som --help` imports
+FILES = [file for file in (ROOT / "som").rglob("*.py") if "checkpoint" not in file.parts]
+SHIPPED_FILES = sorted((ROOT / "modeling_som").glob("*_som.py"))
 
 
 class Import(NamedTuple):
-    module: str  # ours without "som."
+    module: str
     at_once: bool  # when the file is imported, not when a function is called
 
 
@@ -44,7 +42,7 @@ def imports(file: Path) -> Iterator[Import]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom) and id(node) not in for_types:
             for name in modules(node):
-                yield Import(name.removeprefix("som."), id(node) not in later)
+                yield Import(name, id(node) not in later)
 
 
 def is_type_checking(node: ast.AST) -> bool:
@@ -52,50 +50,76 @@ def is_type_checking(node: ast.AST) -> bool:
 
 
 def modules(node: ast.Import | ast.ImportFrom) -> list[str]:
-    if isinstance(node, ast.ImportFrom) and node.module not in ("som", None):
-        return [node.module]
-    return [alias.name for alias in node.names]
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if node.module == "som":
+        return [f"som.{alias.name}" for alias in node.names]
+    return ["." * node.level + (node.module or "")]
 
 
-def layer(module: str) -> int:
-    (found,) = (place for place, modules in enumerate(LAYERS) if module in modules.split())
+def room(module: str) -> str | None:
+    """The room that a module of ours is in.
+
+    >>> room("som.syntax.trees"), room("som.files"), room("modeling_som.state_som"), room("torch")
+    ('syntax', 'files', 'modeling_som', None)
+    """
+    first, _, rest = module.partition(".")
+    if first in ("modeling_som", "configuration_som"):
+        return "modeling_som"
+    return rest.partition(".")[0] or "__init__" if first == "som" else None
+
+
+def room_of(file: Path) -> str:
+    return file.relative_to(ROOT / "som").parts[0].removesuffix(".py")
+
+
+def floor(name: str) -> int:
+    (found,) = (place for place, rooms in enumerate(DOORS) if name in rooms.split())
     return found
 
 
 def test_the_imports_of_a_file_are_all_seen(tmp_path):
     file = tmp_path / "x.py"
     file.write_text(
-        "import torch.nn\nfrom som import cli, trees\nfrom som.data import prepare\nfrom .near import x\n"
+        "import torch.nn\nfrom som import cli, files\nfrom som.data import prepare\nfrom .near import x\n"
         "if TYPE_CHECKING:\n    import pandas\n"
         "def f():\n    from nltk.tree import Tree\n"
     )
-    names = ["torch.nn", "cli", "trees", "data", "near"]
+    names = ["torch.nn", "som.cli", "som.files", "som.data", ".near"]
     assert sorted(imports(file)) == sorted([*(Import(name, True) for name in names), Import("nltk.tree", False)])
 
 
-def test_every_module_has_one_layer():
-    assert sorted(" ".join(LAYERS).split()) == sorted(file.stem for file in FILES)
+def test_every_room_has_one_place():
+    assert sorted(" ".join(DOORS).split()) == sorted({"modeling_som", *map(room_of, FILES)} - {"__init__"})
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_modules_import_only_what_is_below_them(file):
-    ours = {other.stem for other in FILES}
-    imported = {one.module for one in imports(file)} & ours
-    assert {module for module in imported if layer(module) >= layer(file.stem)} == set()
+@pytest.mark.parametrize(
+    "file", [file for file in FILES if room_of(file) != "__init__"], ids=lambda file: str(file.relative_to(ROOT))
+)
+def test_rooms_import_only_rooms_below_them_and_only_through_their_doors(file):
+    own = room_of(file)
+    for one in imports(file):
+        other = room(one.module)
+        if other not in (None, own, "__init__"):
+            assert floor(other) < floor(own), one.module
+            assert other == "modeling_som" or one.module.count(".") == 1, f"{one.module} is inside of a room"
 
 
-@pytest.mark.parametrize("module", SHIPPED)
-def test_what_is_shipped_with_a_checkpoint_stands_alone(module):
-    packages = {one.module.partition(".")[0] for one in imports(ROOT / f"{module}.py")} - sys.stdlib_module_names
-    assert packages <= SHIPPED[module]
+@pytest.mark.parametrize("file", SHIPPED_FILES, ids=lambda file: file.stem)
+def test_what_is_shipped_with_a_checkpoint_stands_alone(file):
+    packages = {one.module.partition(".")[0] for one in imports(file)} - {"", *sys.stdlib_module_names}
+    assert packages <= SHIPPED
 
 
-@pytest.mark.parametrize("module", [*PLAIN, "cli"])
-def test_trees_treebanks_and_measures_need_the_standard_library_alone_and_the_command_line_until_it_runs(module):
-    packages = {one.module.partition(".")[0] for one in imports(ROOT / "som" / f"{module}.py") if one.at_once}
-    assert packages - sys.stdlib_module_names <= set(PLAIN)
+@pytest.mark.parametrize("file", [file for file in FILES if room_of(file) in ("syntax", *QUICK)], ids=lambda f: f.stem)
+def test_trees_treebanks_and_measures_need_the_standard_library_alone(file):
+    packages = {one.module.partition(".")[0] for one in imports(file) if one.at_once}
+    assert packages - sys.stdlib_module_names <= {"som"}
 
 
-def test_the_package_itself_imports_only_what_it_registers():
-    ours = {one.module for one in imports(ROOT / "som" / "__init__.py")} & {file.stem for file in FILES}
-    assert ours == set(SHIPPED)
+@pytest.mark.parametrize("call", ["import som.syntax", "from som.cli import main; main(['parse', '--help'])"])
+def test_help_and_syntax_import_neither_torch_nor_transformers(call):
+    code = f"import sys\ntry:\n    {call}\nexcept SystemExit:\n    pass\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert not loaded & {"torch", "transformers", "datasets", "numpy", "rich", "nltk"}

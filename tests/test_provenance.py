@@ -8,7 +8,7 @@ from som import provenance
 def test_the_commit_is_that_of_a_clone_from_which_only_new_results_may_differ(tmp_path, monkeypatch):
     monkeypatch.setattr(provenance, "ROOT", tmp_path)
     assert provenance.commit() is None
-    for file in ("modeling_som.py", "results/som-0.json"):
+    for file in ("configuration_som.py", "results/som-0.json"):
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text("before")
     author = ("-c", "user.name=A", "-c", "user.email=a@b.c")
@@ -17,7 +17,7 @@ def test_the_commit_is_that_of_a_clone_from_which_only_new_results_may_differ(tm
     (tmp_path / "results/som-0.json").unlink()
     clean = provenance.commit()
     assert clean and re.fullmatch("[0-9a-f]{40}", clean)
-    (tmp_path / "modeling_som.py").write_text("after")
+    (tmp_path / "configuration_som.py").write_text("after")
     assert provenance.commit() == f"{clean}-dirty"
 
 
@@ -26,7 +26,7 @@ def test_an_installed_package_has_no_commit_even_in_the_repository_of_another_pr
     theirs = ("-c", "user.name=A", "-c", "user.email=a@b.c", "commit", "-q", "--allow-empty", "-m", "theirs")
     for arguments in (("init", "-q"), theirs):
         assert provenance.git(*arguments).returncode == 0
-    (tmp_path / "modeling_som.py").write_text("installed, not theirs")
+    (tmp_path / "configuration_som.py").write_text("installed, not theirs")
     assert provenance.commit() is None
 
 

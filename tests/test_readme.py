@@ -6,7 +6,7 @@ import re
 import pytest
 from readme import README, ROOT, make_world, run_all, snippets, with_outputs
 
-from som.inference import SHIPPED
+from som.inference.loading import SHIPPED
 
 TEXT = README.read_text("utf-8")
 

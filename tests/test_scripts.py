@@ -15,10 +15,10 @@ import torch
 from safetensors.torch import load_file
 
 import som
-from som import grammar
-from som.metrics import evalb_line
-from som.treebanks import Example, read_treebank
-from som.trees import Tree
+from som.syntax import grammar
+from som.syntax.metrics import evalb_line
+from som.syntax.treebanks import Example, read_treebank
+from som.syntax.trees import Tree
 
 ROOT = Path(__file__).parent.parent
 SUITE = {
@@ -306,7 +306,7 @@ def test_a_packed_model_takes_the_place_of_another_once_it_is_whole(scripts, che
     assert [file.name for file in folder.iterdir()] == ["old"]
     pack(Path(checkpoint), folder)
     assert load_file(folder / "model.safetensors")["lm_head.bias"].dtype == torch.float16
-    assert os.readlink(folder / "modeling_som.py") == "../../modeling_som.py"
+    assert os.readlink(folder / "modeling_som.py") == "../../modeling_som/modeling_som.py"
     (packed, tokenizer), (model, _) = som.load(folder), som.load(checkpoint)
     ids = tokenizer("the old dog sees the cat .", return_tensors="pt")["input_ids"]
     assert packed.dtype == torch.float32 and not (folder / "old").exists()

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import cache
 
-from som.trees import Tree
+from som.syntax.trees import Tree
 
 Node = Tree | str
 

@@ -1,10 +1,9 @@
-"""Unlabelled bracket F1 for `evaluate.load("metrics/uf1")`; what is counted, and how, is in `som.metrics`."""
+"""Unlabelled bracket F1 for `evaluate.load("metrics/uf1")`; what is counted, and how, is in `som.syntax.metrics`."""
 
 import datasets
 import evaluate
 
-from som.metrics import Brackets
-from som.trees import Tree, binarise
+from som.syntax import Brackets, Tree, binarise
 
 DESCRIPTION = """Unlabelled bracket precision, recall and F1 of a corpus: sums over all sentences, every constituent
 counted, that of the whole sentence included. Trees are bracketed strings without labels: ((the cat) (sat down))."""
@@ -17,7 +16,7 @@ Returns: f1, precision, recall (None if there is nothing to count) and the count
 
 
 class UF1(evaluate.Metric):
-    """The metric of the `evaluate` library around `som.metrics.Brackets`."""
+    """The metric of the `evaluate` library around `som.syntax.metrics.Brackets`."""
 
     def _info(self) -> evaluate.MetricInfo:
         features = datasets.Features({"predictions": datasets.Value("string"), "references": datasets.Value("string")})

@@ -1,0 +1,259 @@
+"""What a trained SOM says of a text: how likely it is, how surprising each word, what its tree is; and texts it makes.
+
+Four methods score a sentence, all in nats, all sums over its tokens after BOS:
+- `greedy`: every decision is the most probable one, the word's prediction follows the best guess of p' (the paper's);
+- `marginal`: decisions are greedy, but each word is predicted by the mixture over all guesses, weighted by p';
+- `particles`: an unbiased estimate of the probability summed over all trees, p(w, e) = Π p'_t(e) · softmax(h_t(e))[w],
+  from `k` trees drawn from p and reweighted;
+- `beam`: the same sum over the `k` best trees alone, a lower bound of it; nothing is drawn. Trees are compared by
+  p(w, e) times the p of their decisions, which has seen each word.
+Of many trees, the parse is the one that agrees most with all of them; that of the beam is better than the greedy one.
+Without a method, the model's configuration decides between the first two, as it does for `model(…).logits`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+from transformers import PreTrainedTokenizerBase
+
+from .modeling_som import SOMForCausalLM, live_slots
+from .search_som import Cloud, agreed_tree, beam_search, particle_filter, word_log_probs
+from .sentences_som import encode
+
+METHODS = ("greedy", "marginal", "particles", "beam")
+TREES = {"particles": 32, "beam": 4}  # how many are followed, unless told
+BATCH_TOKENS = 4096
+
+
+@dataclass(frozen=True)
+class Method:
+    """How sentences are scored: one of `METHODS`, the number of trees it follows, and its random seed."""
+
+    name: str
+    k: int = 0  # trees per sentence, 0 where decisions are greedy
+    seed: int = 0  # of particles
+
+    @classmethod
+    def of(
+        cls, model: SOMForCausalLM, method: str | Method | None, k: int | None = None, seed: int = 0, given=False
+    ) -> Method:
+        """The method that is meant, or one sentence on why it cannot be used; `given`: decisions come from outside."""
+        name = method.name if isinstance(method, Method) else method
+        name = name or ("marginal" if model.config.marginal else "greedy")
+        if name not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(METHODS)}, got {name!r}")
+        if name != "greedy" and not model.config.prediction_network:
+            raise ValueError(f"{name} needs the prediction network, which this model is without")
+        if name in TREES and given:
+            raise ValueError(f"depths cannot be given to {name}, which finds trees of its own")
+        return method if isinstance(method, Method) else cls(name, (k or TREES[name]) if name in TREES else 0, seed)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def follow(self, model: SOMForCausalLM, ids: Tensor, mask: Tensor) -> Iterator[Cloud]:
+        """The trees of sentences, longest first, word by word."""
+        if self.name == "particles":
+            return particle_filter(model, ids, mask, self.k, self.seed)
+        return beam_search(model, ids, mask, self.k)
+
+
+
+def log_likelihood(
+    model: SOMForCausalLM,
+    tokenizer: PreTrainedTokenizerBase,
+    text: str | Sequence[str],
+    method: str | Method | None = None,
+    *,
+    k: int | None = None,
+    seed: int = 0,
+    eos: bool = True,
+) -> float:
+    """Log-probability of one sentence in nats, its end counted unless `eos` is false."""
+    (scored,) = score(model, [encode(tokenizer, text, eos).ids], method, k=k, seed=seed)
+    return scored.log_prob
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One sequence: what each token after the first costs, and where each was attached."""
+
+    log_probs: list[float]  # nats, one per token after the first
+    depths: list[int]  # one per token: decisions taken; of many trees, those of the one they agree on most
+    choices: list[int] | None = None  # per token after the first, the depth p held most probable; not of many trees
+    guesses: list[int] | None = None  # per token after the first, the depth p' held most probable; not of many trees
+
+    @property
+    def log_prob(self) -> float:
+        return sum(self.log_probs)
+
+
+class Padded(NamedTuple):
+    """A batch of sequences, padded on the right."""
+
+    places: list[int]  # of the rows in the input
+    ids: Tensor  # (B, T)
+    mask: Tensor  # (B, T)
+    depths: Tensor | None  # (B, T) decisions given from outside
+
+
+@torch.inference_mode()
+def score(
+    model: SOMForCausalLM,
+    sequences: Sequence[Sequence[int]],
+    method: str | Method | None = None,
+    *,
+    k: int | None = None,
+    seed: int = 0,
+    batch_tokens: int = BATCH_TOKENS,
+    progress: bool = False,
+    depths: Sequence[Sequence[int]] | None = None,
+) -> Iterator[Scored]:
+    """Scores sequences of ids, BOS first and EOS where it counts, in their order.
+
+    With `depths`, the trees are given: words are then predicted after the given attachments (`greedy`: the gold-tree
+    upper bound) or by the mixture along them (`marginal`).
+    """
+    method = Method.of(model, method, k, seed, depths is not None)
+    if any(len(sequence) == 0 for sequence in sequences):
+        raise ValueError("a sequence to score needs at least one token, BOS")
+    scorers = {"greedy": greedy, "marginal": marginal}
+    scorer = scorers.get(method.name) or partial(many_trees, method=method)
+    results: dict[int, Scored] = {}
+    with evaluating(model), tqdm(total=len(sequences), disable=not progress, unit=" sentences") as bar:
+        for batch in batches(sequences, depths, batch_tokens, model.device, method.k):
+            results.update(zip(batch.places, scorer(model, batch), strict=True))
+            bar.update(len(batch.places))
+    for place in range(len(sequences)):
+        yield results.pop(place)
+
+
+@contextmanager
+def evaluating(model: SOMForCausalLM) -> Iterator[None]:
+    """Decisions are greedy and nothing is dropped, also in the middle of training."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
+
+
+def batches(sequences, depths, batch_tokens: int, device: torch.device, k: int = 0) -> Iterator[Padded]:
+    """Sequences of similar lengths together, longest first, so that what does not fit shows at once.
+
+    With `k` trees to a sequence, the budget is of trees."""
+    order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i]))
+    while order:
+        longest = len(sequences[order[0]])
+        places = order[: max(1, batch_tokens // (k or longest))]
+        order = order[len(places) :]
+        ids = pad([sequences[i] for i in places], device)
+        mask = pad([[1] * len(sequences[i]) for i in places], device).bool()
+        yield Padded(places, ids, mask, None if depths is None else pad([depths[i] for i in places], device))
+
+
+def pad(rows: Sequence[Sequence[int]], device: torch.device) -> Tensor:
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[0] * (width - len(row))] for row in rows], device=device)
+
+
+def greedy(model: SOMForCausalLM, batch: Padded) -> list[Scored]:
+    """Each word after the best guess of p', or after the attachment that is given."""
+    out = model.model(batch.ids, batch.mask, depths=batch.depths, marginal=False, use_cache=False)
+    return collect(hidden_log_probs(model, out, batch), out, batch)
+
+
+def marginal(model: SOMForCausalLM, batch: Padded) -> list[Scored]:
+    """Each word by the mixture over all guesses of p'."""
+    out = model.model(batch.ids, batch.mask, depths=batch.depths, marginal=True, use_cache=False)
+    return collect((log_prior(out) + branch_log_probs(model, out, batch)).logsumexp(dim=-1), out, batch)
+
+
+class Reading(NamedTuple):
+    """What the model says of the tokens after the first of one sequence, along one tree; logarithms, (T - 1, N)."""
+
+    depths: list[int]
+    posterior: Tensor  # p, which has seen the token
+    prior: Tensor | None  # p', which has not; None without prediction network
+    words: Tensor  # of the token, after each attachment; (T - 1, 1) without prediction network
+    inside: Tensor  # (T - 1,) which tokens continue a word, so that their attachment says nothing
+
+
+@torch.inference_mode()
+def read(
+    model: SOMForCausalLM, sequences: Sequence[Sequence[int]], depths: Sequence[Sequence[int]] | None = None
+) -> list[Reading]:
+    """Reads sequences along greedy or given decisions."""
+    readings: dict[int, Reading] = {}
+    with evaluating(model):
+        for batch in batches(sequences, depths, BATCH_TOKENS, model.device):
+            joint = model.config.prediction_network
+            out = model.model(batch.ids, batch.mask, depths=batch.depths, marginal=joint, use_cache=False)
+            words = branch_log_probs(model, out, batch) if joint else hidden_log_probs(model, out, batch)[..., None]
+            posterior = out.attach_logits[:, 1:].cpu().double().log_softmax(dim=-1)
+            prior = log_prior(out) if joint else None
+            inside = model.model.continuing(batch.ids[:, 1:])
+            inside = torch.zeros_like(batch.mask[:, 1:]) if inside is None else inside
+            for row, place in enumerate(batch.places):
+                n = len(sequences[place])
+                every = (posterior, prior, words, inside.cpu())
+                tables = (None if table is None else table[row, : n - 1] for table in every)
+                readings[place] = Reading(out.depths[row, :n].tolist(), *tables)  # type: ignore[arg-type]
+    return [readings[place] for place in range(len(sequences))]
+
+
+def log_prior(out) -> Tensor:
+    """(B, T - 1, N): log p', for each token after the first."""
+    return out.next_attach_logits[:, :-1].cpu().double().log_softmax(dim=-1)
+
+
+def hidden_log_probs(model: SOMForCausalLM, out, batch: Padded) -> Tensor:
+    """(B, T - 1): log-probability of each token after the first, after the one guess that was followed."""
+    scored = batch.mask[:, 1:]
+    log_probs = torch.zeros(scored.shape, dtype=torch.float64)
+    log_probs[scored.cpu()] = word_log_probs(model, out.last_hidden_state[:, :-1][scored], batch.ids[:, 1:][scored])
+    return log_probs
+
+
+def branch_log_probs(model: SOMForCausalLM, out, batch: Padded) -> Tensor:
+    """(B, T - 1, N): log-probability of each token after the first, after every guess that p' allows."""
+    branch = live_slots(out.word_depths, model.config.num_slots)  # (B, T, N), in the order of the states
+    row, column, depth = branch.nonzero(as_tuple=True)
+    length = batch.mask.sum(dim=1)
+    scored = column + 1 < length[row]
+    row, column, depth = row[scored], column[scored], depth[scored]
+    log_probs = word_log_probs(model, out.branch_states[scored], batch.ids[row, column + 1])
+    words = torch.full(branch[:, :-1].shape, -torch.inf, dtype=torch.float64)
+    return words.index_put((row.cpu(), column.cpu(), depth.cpu()), log_probs)
+
+
+def collect(log_probs: Tensor, out, batch: Padded) -> list[Scored]:
+    """Rows without their padding, as plain numbers."""
+    lengths, depths = batch.mask.sum(dim=1).tolist(), out.depths.tolist()
+    choices = (out.attach_logits.argmax(dim=-1) + 1).tolist()
+    guesses = None if out.next_attach_logits is None else (out.next_attach_logits.argmax(dim=-1) + 1).tolist()
+    return [
+        Scored(row[: n - 1], depths[i][:n], choices[i][1:n], guesses and guesses[i][: n - 1])
+        for i, (n, row) in enumerate(zip(lengths, log_probs.tolist(), strict=True))
+    ]
+
+
+def many_trees(model: SOMForCausalLM, batch: Padded, method: Method) -> list[Scored]:
+    """The probability summed over the trees that are followed, and the one they agree on most."""
+    lengths = batch.mask.sum(dim=1).tolist()
+    results = [Scored([], [0]) for _ in lengths]  # BOS alone
+    for read, cloud in enumerate(method.follow(model, batch.ids, batch.mask), start=2):
+        for i, log_prob in enumerate(cloud.log_probs.tolist()):
+            results[i].log_probs.append(log_prob)
+            if read == lengths[i]:
+                results[i].depths[:] = agreed_tree(cloud, i)
+    return results

@@ -1,0 +1,140 @@
+"""Text as a SOM reads it: words, their pieces, and where each lies in the text."""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain
+
+from tokenizers import Regex, decoders, pre_tokenizers
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+CLITIC = r"['’](?:s|re|ve|ll|d|m|S|RE|VE|LL|D|M)\b"
+NOT = r"(?:n['’]t|N['’]T)\b"
+
+
+def encode_words(tokenizer: PreTrainedTokenizerFast, words: Sequence[str]) -> list[list[int]]:
+    """One list of ids per word, without BOS and EOS: those of the words joined by single spaces."""
+    return encode_sentences(tokenizer, [words])[0]
+
+
+def encode_sentences(tokenizer: PreTrainedTokenizerFast, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
+    """`encode_words` for many sentences at once.
+
+    In a word vocabulary each word is one id, whatever its spelling; of byte pairs, a word has those in its place.
+    """
+    if hasattr(tokenizer, "word_id"):
+        ids = {word: [tokenizer.word_id(word)] for word in {word for words in sentences for word in words}}
+        return [[ids[word] for word in words] for words in sentences]
+    texts = [" ".join(words) for words in sentences]
+    if not texts:
+        return []
+    encoded = tokenizer(texts, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True)
+    return list(map(group_by_word, sentences, encoded["input_ids"], encoded["offset_mapping"]))
+
+
+def group_by_word(words: Sequence[str], ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """Hand out the ids of a text to its words, which single spaces separate.
+
+    >>> group_by_word(["it", "sleeps"], [7, 8, 9], [(0, 2), (3, 8), (8, 9)])
+    [[7], [8, 9]]
+    """
+    groups: list[list[int]] = [[] for _ in words]
+    ends = list(accumulate(len(word) + 1 for word in words))
+    index = 0
+    for token, (start, _) in zip(ids, offsets, strict=True):
+        while start >= ends[index]:
+            index += 1
+        groups[index].append(token)
+    return groups
+
+
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A text as the model reads it, and where each of its words begins there."""
+
+    ids: list[int]  # BOS, the pieces of the words, EOS if wanted
+    words: list[str]
+    offsets: list[tuple[int, int]]  # of the words in the text
+    starts: list[int]  # place of each word's first token in ids
+
+    def of_words(self, tokens: Sequence[int]) -> list[int]:
+        """Of numbers that go with the tokens, those of the words: a word is attached where its first piece is."""
+        return [tokens[start] for start in self.starts if start < len(tokens)]
+
+
+def encode(tokenizer: PreTrainedTokenizerBase, text: str | Sequence[str], eos: bool = True) -> Sentence:
+    """Reads a text, or words that are already separate, as one sentence from BOS to EOS."""
+    if isinstance(text, str):
+        words, offsets = split_words(tokenizer, text)
+        encoded = tokenizer(text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True)
+        # the last word that begins before the piece ends: a piece may start with the space before its word
+        owners = [bisect(offsets, (max(end - 1, start), sys.maxsize)) - 1 for start, end in encoded["offset_mapping"]]
+        pieces: list[list[int]] = [[] for _ in words]
+        for owner, token in zip(owners, encoded["input_ids"], strict=True):
+            pieces[max(owner, 0)].append(token)
+    else:
+        words, pieces = list(text), encode_words(tokenizer, text)  # type: ignore[arg-type]  # a fast one
+        offsets = joined_offsets(words)
+    if not words:
+        raise ValueError("the text is empty, expected at least one word")
+    if missing := [word for word, ids in zip(words, pieces, strict=True) if not (word and ids)]:
+        raise ValueError(f"the vocabulary has nothing for the word {missing[0]!r}")
+    starts = list(accumulate(map(len, pieces), initial=1))[:-1]
+    ids = [tokenizer.bos_token_id, *chain(*pieces), *[tokenizer.eos_token_id] * eos]
+    return Sentence(ids, words, offsets, starts)
+
+
+def joined_offsets(words: Sequence[str]) -> list[tuple[int, int]]:
+    """Offsets of words that single spaces separate.
+
+    >>> joined_offsets(["it", "sleeps"])
+    [(0, 2), (3, 9)]
+    """
+    starts = accumulate((len(word) + 1 for word in words), initial=0)
+    return [(start, start + len(word)) for start, word in zip(starts, words, strict=False)]
+
+
+def split_words(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[list[str], list[tuple[int, int]]]:
+    """The words of a text and their offsets, as its tokenizer splits them before it looks them up."""
+    splitter = tokenizer.backend_tokenizer.pre_tokenizer
+    if isinstance(splitter, pre_tokenizers.Sequence):
+        splitter = splitter[0]
+    if not isinstance(splitter, pre_tokenizers.Split):  # a vocabulary of others: words are what spaces separate
+        splitter = pre_tokenizers.WhitespaceSplit()
+    words = splitter.pre_tokenize_str(text)
+    return [word for word, _ in words], [offset for _, offset in words]
+
+
+MARK_ENDS = r"(?![^\s<\"”])"  # behind it may come a closing quote, or a special token such as </s>
+
+
+# From tokens with a space in front of each to running text, step by step: a pattern and what takes its place.
+SPACING = (
+    (r'(?<=\s)" [^"]*\K "(?=\s|\z|<)', '"'),  # the closing quote of a pair
+    (r' (?="(?:\z|<))', ""),  # a quote at the end
+    (r'(?<=\s["“‘]|\s``) (?=\S)', ""),  # quotes that open
+    (r"(?<=\s[(\[{]) (?=\S)", ""),
+    (rf" (?=(?:[.,:;!?…%]+|[)\]}}]+|''|[”]){MARK_ENDS})", ""),
+    (rf" (?={NOT}|{CLITIC})|(?<=[sS]) (?=['’]{MARK_ENDS})", ""),  # did n't, I 'm, the dogs '
+    (r"(?<=\s[Cc]an) (?=not\b)|(?<=\sCAN) (?=NOT\b)", ""),
+    (r"(?<=[\s(\[{\"“][$£€¥]) (?=\d)", ""),
+)
+
+
+def spacing() -> list[decoders.Decoder]:
+    """The steps of `SPACING`, as part of a decoder that is saved with the tokenizer."""
+    return [decoders.Replace(Regex(pattern), content) for pattern, content in SPACING]
+
+
+def running_text(words: Iterable[str]) -> str:
+    """Words as text, with the spaces that `decode` gives.
+
+    >>> running_text(["I", "ca", "n't", "(", "or", "wo", "n't", ")", "say", '"', "go", '"', "."])
+    'I can\\'t (or won\\'t) say "go".'
+    """
+    return decoders.Sequence(spacing()).decode(["".join(f" {word}" for word in words)]).removeprefix(" ")

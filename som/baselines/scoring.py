@@ -1,0 +1,76 @@
+"""What a SOM is compared with: language models trained on the same data in the same way, n-grams, and simple trees.
+
+An LSTM and a GPT-2 are made with about as many parameters as a SOM of the same hidden size and vocabulary:
+`train(data, run, build=lstm)`. Everything that predicts words is a scorer, sequences of ids to `Scored`, and can be
+measured like a SOM: `evaluate_words`, `som.targeted.judge_suites`, `som.targeted.judge_pairs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+
+import torch
+import torch.nn.functional as F
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+
+from modeling_som.scoring_som import BATCH_TOKENS, Scored, batches, evaluating
+from modeling_som.sentences_som import encode
+from modeling_som.tokenization_som import load_tokenizer
+from som.baselines.gpt2 import GPT2, gpt2
+from som.baselines.lstm import LSTMForCausalLM, lstm
+from som.evaluation import Counts, Report, Scorer, count_brackets, count_words, sums_by_length
+from som.inference import load_weights
+from som.syntax import Example, Tree, binarise, left_branching, random_branching, right_branching
+
+BUILDERS = {"lstm": lstm, "gpt2": gpt2}
+CLASSES: dict[str, type[PreTrainedModel]] = {"lstm_lm": LSTMForCausalLM, "gpt2": GPT2}
+
+
+def load_baseline(run: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+    """A trained LSTM or GPT-2 and its tokenizer."""
+    model_type = PreTrainedConfig.get_config_dict(run)[0].get("model_type")
+    if model_type not in CLASSES:
+        raise ValueError(f"{run}: expected a model of type {' or '.join(CLASSES)}, got {model_type!r}")
+    return load_weights(run, CLASSES[model_type]).eval(), load_tokenizer(run)
+
+
+@torch.inference_mode()
+def score_neural(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> Iterator[Scored]:
+    """Scores sequences of ids, in their order; padding on the right, which causal models do not see."""
+    results: dict[int, Scored] = {}
+    with evaluating(model):  # type: ignore[arg-type]  # only switches to evaluation
+        for batch in batches(sequences, None, BATCH_TOKENS // 4, model.device):
+            logits = model(input_ids=batch.ids).logits[:, :-1].float()  # (B, T - 1, V)
+            nats = F.cross_entropy(logits.transpose(1, 2), batch.ids[:, 1:], reduction="none")
+            for place, row in zip(batch.places, (-nats).tolist(), strict=True):
+                results[place] = Scored(row[: len(sequences[place]) - 1], depths=[])
+    for place in range(len(sequences)):
+        yield results.pop(place)
+
+
+def evaluate_words(
+    scorer: Scorer, tokenizer: PreTrainedTokenizerFast, examples: Sequence[Example], method: str, name: str
+) -> Report:
+    """Perplexity on a treebank of what knows no trees."""
+    scored = scorer([encode(tokenizer, example.words).ids for example in examples])
+    counts = (Counts(sentences=1) + count_words(*one) for one in zip(examples, scored, strict=True))
+    return Report(name, method, False, sums_by_length(examples, counts))
+
+
+def evaluate_trees(parse: Callable[[Example], Tree], examples: Sequence[Example], method: str, name: str) -> Report:
+    """Brackets on a treebank of what predicts no words."""
+    counts = (Counts(sentences=1) + count_brackets(example, parse(example)) for example in examples)
+    return Report(name, method, False, sums_by_length(examples, counts))
+
+
+def tree_baselines(seed: int = 0) -> dict[str, Callable[[Example], Tree]]:
+    """Trees that need no learning, and the best that binary trees can be."""
+    random = Random(seed)
+    return {
+        "left-branching trees": lambda example: left_branching(example.words),
+        "right-branching trees": lambda example: right_branching(example.words),
+        "random trees": lambda example: random_branching(example.words, random),
+        "oracle binary trees": lambda example: binarise(example.tree),
+    }

@@ -1,0 +1,206 @@
+"""Treebanks to data sets: a `DatasetDict` on disk with its tokenizer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from itertools import accumulate
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from datasets import Dataset, DatasetDict, Features, List, NamedSplit, Value
+from transformers import PreTrainedTokenizerFast
+
+from modeling_som.sentences_som import encode_sentences
+from som.data.sources import Source, source_files
+from som.data.summary import COUNTS, summarise
+from som.data.vocabularies import make_tokenizer
+from som.syntax import CONVERSION_VERSION, TreebankError, first_siblings, gold_depths, read_file
+
+SPLITS = ("train", "validation", "test")
+SUMMARY = "som.json"  # also the sign that a folder holds prepared data
+INTEGERS = List(Value("int32"))
+PARSED = Features(
+    words=List(Value("string")),
+    tree=Value("string"),
+    first_sibling=INTEGERS,  # of words, without BOS and EOS
+    lifted=Value("int32"),
+    error=Value("string"),  # in the place of a sentence that cannot be read
+)
+ENCODED = Features(
+    input_ids=INTEGERS,
+    first_sibling=INTEGERS,  # of tokens, from BOS to EOS
+    words=List(Value("string")),
+    tree=Value("string"),
+    length=Value("int32"),
+)
+
+
+def prepare(
+    splits: Mapping[str, Source],
+    out: str | Path,
+    tokenizer: str = "word",
+    num_slots: int = 15,
+    skip_bad: bool = False,
+    num_proc: int = 1,
+    overwrite: bool = False,
+    silver: str | None = None,
+) -> dict[str, Any]:
+    """Write the data set of a treebank and its tokenizer to a folder, whole or not at all; return the summary.
+
+    Sentences that do not come from files are kept, as CoNLL-U, beside the data. `silver` names the parser whose trees
+    these are, where they are not gold.
+    """
+    for split in SPLITS:
+        if split not in splits:
+            raise TreebankError(f"expected the splits {', '.join(SPLITS)}, got none for {split}")
+    with written_whole(Path(out), overwrite) as folder:
+        scratch = folder.parent
+        files = {split: source_files(splits[split], folder / f"{split}.conllu") for split in SPLITS}
+        parsed = {split: parse(files[split], split, scratch, skip_bad, num_proc) for split in SPLITS}
+        vocabulary = make_tokenizer(tokenizer, parsed["train"]["words"])
+        encoded = {split: encode(parsed[split], vocabulary, scratch / f"{split}.arrow", num_proc) for split in SPLITS}
+        summary: dict[str, Any] = {
+            "tokenizer": tokenizer,
+            "vocab_size": len(vocabulary),
+            "silver": silver,
+            "num_slots": num_slots,
+            "conversion_version": CONVERSION_VERSION,
+            "splits": {split: summarise(encoded[split], num_slots) for split in SPLITS},
+        }
+        for split, counts in summary["splits"].items():
+            counts["skipped"] = len(parsed[split]) - len(encoded[split])
+            counts["files"] = [str(file).removeprefix(f"{folder}/") for file in files[split]]
+        DatasetDict({split: encoded[split].select_columns(list(ENCODED)) for split in SPLITS}).save_to_disk(folder)
+        vocabulary.save_pretrained(folder)
+        (folder / SUMMARY).write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return summary
+
+
+@contextmanager
+def written_whole(folder: Path, overwrite: bool) -> Iterator[Path]:
+    """A new folder, inside a scratch folder, that takes its place only when everything in it has been written."""
+    if folder.exists() and not folder.is_dir():
+        raise FileExistsError(f"{folder}: expected a new or empty folder, this is a file")
+    if folder.is_dir() and any(folder.iterdir()):
+        if not (folder / SUMMARY).is_file():
+            raise FileExistsError(f"{folder}: expected a new or empty folder, this one holds something else")
+        if not overwrite:
+            raise FileExistsError(f"{folder}: holds prepared data already, which --overwrite would replace")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
+        new = Path(scratch) / "new"
+        new.mkdir()
+        yield new
+        if folder.exists():
+            folder.rename(Path(scratch) / "old")
+        new.rename(folder)
+
+
+def parse(files: Sequence[Path], split: str, scratch: Path, skip_bad: bool, num_proc: int) -> Dataset:
+    """The sentences of the files with their trees, one a row, in the order of the files."""
+    names = [str(file) for file in files]
+    dataset = Dataset.from_generator(
+        parsed_rows,
+        features=PARSED,
+        cache_dir=str(scratch),
+        gen_kwargs={"files": names, "skip_bad": skip_bad},
+        num_proc=min(num_proc, len(files)) if min(num_proc, len(files)) > 1 else None,
+        split=NamedSplit(split),
+        fingerprint=fingerprint(split, str(skip_bad), *names, files=files),
+    )
+    errors = dataset.data.column("error").drop_null()
+    if len(errors) and (not skip_bad or len(errors) == len(dataset)):
+        raise TreebankError(errors[0].as_py())
+    return dataset
+
+
+def parsed_rows(files: Sequence[str], skip_bad: bool) -> Iterator[dict[str, Any]]:
+    """A row for every sentence; a bad one has its error, and ends the reading unless bad ones are skipped."""
+    for file in files:
+        for example in read_file(Path(file)):
+            if isinstance(example, TreebankError):
+                yield {"words": [], "tree": None, "first_sibling": [], "lifted": None, "error": str(example)}
+                if not skip_bad:
+                    return
+            else:
+                yield {
+                    "words": example.words,
+                    "tree": str(example.tree),
+                    "first_sibling": first_siblings(example.tree),
+                    "lifted": example.lifted,
+                    "error": None,
+                }
+
+
+def fingerprint(*parts: str, files: Sequence[Path] = ()) -> str:
+    """A name for what a conversion gives: other files, other content or another version, another name.
+
+    Data sets and everything computed from them are cached under it; by itself, `datasets` looks at the code and the
+    names of files alone.
+    """
+    digest = sha256("\0".join([str(CONVERSION_VERSION), *parts]).encode())
+    for path in files:
+        with open(path, "rb") as file:
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+    return digest.hexdigest()[:32]
+
+
+def encode(parsed: Dataset, tokenizer: PreTrainedTokenizerFast, cache_file: Path, num_proc: int) -> Dataset:
+    """The rows as token ids with the first siblings of tokens, and what is counted of them; bad rows disappear."""
+    return parsed.map(
+        encode_batch,
+        batched=True,
+        remove_columns=parsed.column_names,
+        features=Features({**ENCODED, **COUNTS}),
+        fn_kwargs={"tokenizer": tokenizer},
+        num_proc=num_proc if num_proc > 1 else None,
+        cache_file_name=str(cache_file),
+        new_fingerprint=fingerprint(parsed._fingerprint, tokenizer.backend_tokenizer.to_str()),
+        desc="Encoding",
+    )
+
+
+def encode_batch(batch: Mapping[str, list], tokenizer: PreTrainedTokenizerFast) -> dict[str, list]:
+    good = [row for row, error in enumerate(batch["error"]) if error is None]
+    known = getattr(tokenizer, "known", None)  # a word vocabulary, the only kind with unknown words
+    columns: dict[str, list] = {name: [] for name in (*ENCODED, *COUNTS)}
+    for row, pieces in zip(good, encode_sentences(tokenizer, [batch["words"][row] for row in good]), strict=True):
+        words = batch["words"][row]
+        ids = [tokenizer.bos_token_id, *(piece for word in pieces for piece in word), tokenizer.eos_token_id]
+        siblings = token_siblings(batch["first_sibling"][row], [len(word) for word in pieces])
+        depths = gold_depths(siblings)[1:-1]
+        values = {
+            "input_ids": ids,
+            "first_sibling": siblings,
+            "words": words,
+            "tree": batch["tree"][row],
+            "length": len(ids),
+            "depth": max(depths),
+            "depth_sum": sum(depths),
+            "lifted": batch["lifted"][row],
+            "unknown": sum(word not in known for word in words) if known else 0,
+        }
+        for name, value in values.items():
+            columns[name].append(value)
+    return columns
+
+
+def token_siblings(word_siblings: Sequence[int], pieces: Sequence[int]) -> list[int]:
+    """First siblings of BOS, the pieces of all words and EOS; a word's pieces are a flat constituent in its place.
+
+    Here is (a (b c)), b in three pieces: (BOS (a ((b1 b2 b3) c)) EOS).
+
+    >>> token_siblings([-1, 0, 1], pieces=[1, 3, 1])
+    [-1, 0, 1, 2, 2, 2, 0]
+    """
+    starts = list(accumulate(pieces, initial=1))
+    siblings = [-1]
+    for word, (sibling, count) in enumerate(zip(word_siblings, pieces, strict=True)):
+        siblings.append(starts[sibling] if sibling >= 0 else 0)
+        siblings += [starts[word]] * (count - 1)
+    return [*siblings, 0]

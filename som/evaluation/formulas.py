@@ -1,0 +1,130 @@
+"""The prediction formulas of SyntaxGym's suites: comparisons of surprisals of regions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+EQUAL_ABSOLUTE, EQUAL_RELATIVE = 1e-3, 1e-5  # surprisals that a formula calls equal differ by no more, as upstream
+Name = tuple[int, str]  # region number and condition, as formulas name them
+TOKEN = re.compile(r"\s*(?:\(\s*(\d+)\s*;\s*%([^%]+)%\s*\)|(\d+(?:\.\d+)?)|([-+<>=&()\[\]]))")
+NUMERIC, LOGICAL = "a number", "a comparison"
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A prediction: a comparison of surprisals, or several joined by &.
+
+    >>> formula = Formula.parse("[(5;%amb%) - (5;%unamb%)] > 0 & (4;%amb%) < 2.5")
+    >>> sorted(formula.names), formula.holds({(5, "amb"): 3, (5, "unamb"): 2, (4, "amb"): 1})
+    ([(4, 'amb'), (5, 'amb'), (5, 'unamb')], True)
+    """
+
+    text: str
+    names: frozenset[Name]
+    holds: Callable[[Mapping[Name, float]], bool] = field(compare=False, repr=False)
+
+    @classmethod
+    def parse(cls, text: str) -> Formula:
+        """Read a formula; an error says where it goes wrong."""
+        parser = FormulaParser(text)
+        kind, evaluate = parser.conjunction()
+        if parser.position < len(text.rstrip()):
+            raise parser.error("the end")
+        parser.check(kind, LOGICAL)
+        return cls(text, frozenset(parser.names), evaluate)
+
+
+Value = Callable[[Mapping[Name, float]], Any]
+
+
+class FormulaParser:
+    """A recursive parser: conjunction → comparison → sum → atom; each gives its kind and how to evaluate it."""
+
+    def __init__(self, text: str):
+        self.text, self.position, self.names = text, 0, set[Name]()
+
+    def error(self, expected: str) -> ValueError:
+        return ValueError(f"expected {expected} at character {self.position + 1} of the formula {self.text!r}")
+
+    def check(self, kind: str, wanted: str) -> None:
+        if kind != wanted:
+            raise ValueError(f"expected {wanted}, got {kind}, in the formula {self.text!r}")
+
+    def accept(self, symbols: str) -> str:
+        """The next symbol if it is one of these, which is then behind us; otherwise nothing."""
+        token = TOKEN.match(self.text, self.position)
+        if not token or not token[4] or token[4] not in symbols:
+            return ""
+        self.position = token.end()
+        return token[4]
+
+    def conjunction(self) -> tuple[str, Value]:
+        kind, left = self.comparison()
+        while self.accept("&"):
+            other, right = self.comparison()
+            self.check(kind, LOGICAL)
+            self.check(other, LOGICAL)
+            left = both(left, right)
+        return kind, left
+
+    def comparison(self) -> tuple[str, Value]:
+        kind, left = self.sum()
+        operator = self.accept("<>=")
+        if not operator:
+            return kind, left
+        other, right = self.sum()
+        self.check(kind, NUMERIC)
+        self.check(other, NUMERIC)
+        return LOGICAL, compare(operator, left, right)
+
+    def sum(self) -> tuple[str, Value]:
+        kind, left = self.atom()
+        while operator := self.accept("+-"):
+            other, right = self.atom()
+            self.check(kind, NUMERIC)
+            self.check(other, NUMERIC)
+            left = add(left, right, 1 if operator == "+" else -1)
+        return kind, left
+
+    def atom(self) -> tuple[str, Value]:
+        if opening := self.accept("[("):
+            inner = self.conjunction()
+            if not self.accept("]" if opening == "[" else ")"):
+                raise self.error("a closing bracket")
+            return inner
+        token = TOKEN.match(self.text, self.position)
+        if not token or token[4]:
+            raise self.error("a region such as (5;%condition%), a number or an opening bracket")
+        self.position = token.end()
+        if token[3]:
+            return NUMERIC, constant(float(token[3]))
+        name = (int(token[1]), token[2].strip())
+        self.names.add(name)
+        return NUMERIC, lambda surprisals: surprisals[name]
+
+
+def constant(number: float) -> Value:
+    return lambda surprisals: number
+
+
+def both(left: Value, right: Value) -> Value:
+    return lambda surprisals: left(surprisals) and right(surprisals)
+
+
+def add(left: Value, right: Value, sign: int) -> Value:
+    return lambda surprisals: left(surprisals) + sign * right(surprisals)
+
+
+def compare(operator: str, left: Value, right: Value) -> Value:
+    if operator == "<":
+        return lambda surprisals: left(surprisals) < right(surprisals)
+    if operator == ">":
+        return lambda surprisals: left(surprisals) > right(surprisals)
+    return lambda surprisals: equal(left(surprisals), right(surprisals))
+
+
+def equal(left: float, right: float) -> bool:
+    return abs(left - right) <= EQUAL_ABSOLUTE + EQUAL_RELATIVE * abs(right)

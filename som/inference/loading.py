@@ -1,0 +1,119 @@
+"""Loading a checkpoint: the model and its tokenizer, whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging
+
+from modeling_som import SOMForCausalLM
+from modeling_som.tokenization_som import load_tokenizer
+
+SHIPPED = Path(__file__).parent / "checkpoint"
+
+
+def load(
+    path: str | Path | None = None, kind: type[SOMForCausalLM] = SOMForCausalLM
+) -> tuple[SOMForCausalLM, PreTrainedTokenizerBase]:
+    """A checkpoint's model, ready to score, and its tokenizer; without a path, those that come with the package."""
+    if path is None and not SHIPPED.is_dir():
+        raise ValueError("no checkpoint comes with this installation: name one of yours")
+    path = SHIPPED if path is None else path
+    if not Path(path).is_dir() and not on_hub(str(path)):
+        raise ValueError(f"{path}: expected a checkpoint: no such folder, and not OWNER/NAME on the Hub")
+    with quiet(), damage_reported(path):
+        check_kind(path, kind)
+        model = load_weights(path, kind)
+        tokenizer = load_tokenizer(path)
+    if None in (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id):
+        raise CheckpointError(f"{path}: expected a tokenizer with tokens for beginning, end and padding")
+    if len(tokenizer) > model.config.vocab_size:
+        sizes = f"{len(tokenizer)} tokens, the model only {model.config.vocab_size}"
+        raise CheckpointError(f"{path}: the tokenizer does not match the model: it knows {sizes}")
+    return model.eval(), tokenizer
+
+
+def check_kind(path: str | Path, kind: type[PreTrainedModel]) -> None:
+    """Validate that the configuration is that of a SOM of this class."""
+    config = PreTrainedConfig.get_config_dict(path)[0]
+    if (model_type := config.get("model_type")) != "som":
+        found = f"a model of type {model_type!r}" if model_type else "no model's config.json"
+        raise CheckpointError(f"{path}: expected a SOM checkpoint, found {found}")
+    if (architecture := (config.get("architectures") or ["SOMModel"])[0]) not in ("SOMModel", kind.__name__):
+        raise CheckpointError(f"{path}: expected a {kind.__name__}, found a {architecture}")
+
+
+Model = TypeVar("Model", bound=PreTrainedModel)
+
+
+def load_weights(path: str | Path, kind: type[Model]) -> Model:
+    """The model of a checkpoint that has all of its weights and no others; never from a pickle, which may run code.
+
+    The library itself would fill in missing weights at random."""
+    loaded: Any = kind.from_pretrained(
+        path, use_safetensors=True, output_loading_info=True, ignore_mismatched_sizes=True
+    )
+    model, report = loaded
+    for problem in ("missing", "unexpected", "mismatched"):
+        if keys := sorted(report[f"{problem}_keys"]):
+            raise CheckpointError(f"{path}: expected the weights of the model, {problem}: {described(keys)}")
+    return model
+
+
+def described(keys: Sequence[str | tuple[str, Sequence[int], Sequence[int]]]) -> str:
+    """The first of these weights, with its shapes if it does not match, and how many others there are.
+
+    >>> described(["a", "b"]), described([("a", (3,), (4,))])
+    ('a and 1 more', 'a has shape [3] instead of [4]')
+    """
+    name, *shapes = [keys[0]] if isinstance(keys[0], str) else keys[0]
+    sizes = " has shape {} instead of {}".format(*map(list, shapes)) if shapes else ""
+    return f"{name}{sizes}" + (f" and {len(keys) - 1} more" if len(keys) > 1 else "")
+
+
+class CheckpointError(ValueError):
+    """What is wrong with a checkpoint, in one line."""
+
+
+@contextmanager
+def damage_reported(path: str | Path) -> Iterator[None]:
+    """Turns what libraries raise over damaged files, each another thing, into a `CheckpointError`."""
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split("\n")[:2])
+        if not isinstance(error, OSError | ValueError):
+            reason = f"a file in it is damaged ({type(error).__name__}: {reason})"
+        elif isinstance(error, OSError) and not Path(path).is_dir():
+            reason = "no such folder, and no such model on the Hub"
+        raise CheckpointError(f"{path}: expected a checkpoint: {reason}") from error
+
+
+def on_hub(path: str) -> bool:
+    """Whether this can be meant for a model on the Hub, OWNER/NAME, rather than a folder beside others that are here.
+
+    >>> on_hub("someone/som-ewt"), on_hub("./som-ewt"), on_hub("runs/a/b"), on_hub("som-ewt")
+    (True, False, False, False)
+    """
+    owner, slash, name = path.partition("/")
+    return bool(slash and name) and "/" not in name and owner not in (".", "..", "~") and not Path(owner).is_dir()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No progress bar over a handful of weights, and no table of what is wrong with them: we raise an error."""
+    shown, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if shown:
+            logging.enable_progress_bar()

@@ -1,0 +1,390 @@
+"""Treebank files to examples: CoNLL-U and bracketed trees, plain or gzipped, read one sentence at a time."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import chain
+from pathlib import Path
+
+from som.syntax.trees import Tree, unescape
+
+CONVERSION_VERSION = 1  # part of every cache key: raise it when the same file is to give other trees
+SUFFIXES = (".conllu", ".conll", ".mrg", ".parse", ".ptb")  # what counts as a treebank file in a folder
+WSJ_SECTIONS = {"train": range(2, 22), "validation": (24,), "test": (23,)}
+NOT_WORDS = re.compile(r"\d+[-.]\d+")  # numbers of multi-word tokens (3-4) and of empty nodes (5.1)
+HEAD = re.compile("[0-9]{1,9}")
+ESCAPES = {"-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}  # besides the brackets that trees escape
+
+
+class TreebankError(ValueError):
+    """A treebank that cannot be read: the message says where, what was expected and what is there."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A sentence with its tree, where it stands, and how many arcs were lifted to get the tree (None: no arcs)."""
+
+    words: tuple[str, ...]
+    tree: Tree
+    source: str  # file:line
+    lifted: int | None = None
+
+
+def read_treebank(paths: Iterable[str | Path]) -> Iterator[Example]:
+    """Every sentence of the files and folders, in their order."""
+    for path in treebank_files(paths):
+        for example in read_file(path):
+            if isinstance(example, TreebankError):
+                raise example
+            yield example
+
+
+def read_file(path: Path) -> Iterator[Example | TreebankError]:
+    """Every sentence of one file; where one cannot be read there is an error in its place, and reading goes on."""
+    try:
+        for block in _blocks(path):
+            try:
+                yield block.example()
+            except TreebankError as error:
+                yield error
+    except TreebankError as error:
+        yield error
+
+
+# Files
+
+
+def treebank_files(paths: Iterable[str | Path]) -> list[Path]:
+    """The files named, and the treebank files in the folders named, sorted by name."""
+    files: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            inside = [file for file in files_in(path) if file.name.lower().removesuffix(".gz").endswith(SUFFIXES)]
+            if not inside:
+                raise TreebankError(
+                    f"{path}: expected files *{', *'.join(SUFFIXES)} (or .gz) in this folder, found none"
+                )
+            files += inside
+        elif path.is_file():
+            files.append(path)
+        else:
+            raise TreebankError(f"{path}: expected a file or folder, there is none")
+    return files
+
+
+def files_in(folder: Path) -> list[Path]:
+    """Every file under the folder, sorted by name."""
+    return sorted(file for file in folder.rglob("*") if file.is_file())
+
+
+def wsj_files(folder: str | Path) -> dict[str, list[Path]]:
+    """The usual splits of the Wall Street Journal part of the Penn Treebank, from its folder of sections."""
+    sections = {split: [Path(folder) / f"{n:02d}" for n in numbers] for split, numbers in WSJ_SECTIONS.items()}
+    for section in chain.from_iterable(sections.values()):
+        if not section.is_dir():
+            raise TreebankError(f"{section}: expected a folder for each section, as in treebank_3/parsed/mrg/wsj")
+    return {split: treebank_files(folders) for split, folders in sections.items()}
+
+
+def listed_files(folder: str | Path, lists: Iterable[str | Path]) -> list[Path]:
+    """The files that the lists name, one file or sub-folder of the folder a line."""
+    files: list[Path] = []
+    for list_file in map(Path, lists):
+        for number, line in _lines(list_file):
+            if not line.strip() or line.startswith("#"):
+                continue
+            path = Path(folder) / line.strip()
+            if not path.exists():
+                raise TreebankError(
+                    f"{list_file}:{number}: expected a file or folder in {folder}, got {line.strip()!r}"
+                )
+            files += files_in(path) if path.is_dir() else [path]
+    if not files:
+        raise TreebankError(f"{folder}: expected lists that name files in it, got none")
+    return files
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines and their numbers; bytes that are no UTF-8 become surrogates, which no good file has."""
+    number = 0
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+            for number, line in enumerate(file, start=1):  # noqa: B007  # the number is also for the error below
+                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8", "surrogateescape").rstrip("\r\n")
+    except (OSError, EOFError, zlib.error) as error:
+        raise TreebankError(f"{path}:{number + 1}: expected a readable file, got: {error}") from None
+
+
+def is_text(line: str) -> bool:
+    """Whether the bytes of the line were UTF-8."""
+    return line.isascii() or not any("\ud800" <= character <= "\udfff" for character in line)
+
+
+@dataclass(frozen=True)
+class Block:
+    """The lines of one sentence, not yet understood."""
+
+    path: Path
+    line: int
+    lines: list[str]
+    is_conllu: bool
+
+    def example(self) -> Example:
+        for offset, line in enumerate(self.lines):
+            if not is_text(line):
+                raise self.error(offset, "expected text in UTF-8, got other bytes")
+        return _example_from_conllu(self) if self.is_conllu else _example_from_brackets(self)
+
+    def error(self, offset: int, message: str) -> TreebankError:
+        return TreebankError(f"{self.path}:{self.line + offset}: {message}")
+
+
+def _blocks(path: Path) -> Iterator[Block]:
+    """Cut a file into sentences: at empty lines; or, for brackets, where all are closed or one opens in column 1."""
+    lines = _lines(path)
+    first = next(((number, line) for number, line in lines if line.strip()), None)
+    if first is None:
+        raise TreebankError(f"{path}:1: expected CoNLL-U sentences or bracketed trees, got an empty file")
+    is_conllu = not first[1].lstrip().startswith("(")
+    block: list[str] = []
+    start = open_brackets = 0
+    for number, line in chain([first], lines):
+        if block and (not line.strip() if is_conllu else line.startswith("(") or open_brackets <= 0):
+            yield Block(path, start, block, is_conllu)
+            block, open_brackets = [], 0
+        if line.strip() or block:
+            start = start if block else number
+            block.append(line)
+            open_brackets += line.count("(") - line.count(")")
+    if block:
+        yield Block(path, start, block, is_conllu)
+
+
+# CoNLL-U: dependency trees
+
+
+def _example_from_conllu(block: Block) -> Example:
+    words: list[str] = []
+    heads: list[int] = []
+    offsets: list[int] = []
+    for offset, line in enumerate(block.lines):
+        columns = line.split("\t")
+        if line.startswith("#") or (len(columns) == 10 and NOT_WORDS.fullmatch(columns[0])):
+            continue
+        if len(columns) != 10:
+            raise block.error(offset, f"expected 10 columns separated by tabs, got {len(columns)}")
+        number, word, head = columns[0], columns[1], columns[6]
+        if number != str(len(words) + 1):
+            raise block.error(offset, f"expected {len(words) + 1} in column 1, the word's number, got {number!r}")
+        if not word.strip():
+            raise block.error(offset, "expected a word in column 2, got nothing")
+        if not HEAD.fullmatch(head):
+            raise block.error(offset, f"expected a number in column 7, the head, got {head!r}")
+        words.append(clean_word(word))
+        heads.append(int(head))
+        offsets.append(offset)
+    if not words:
+        raise block.error(0, "expected a sentence, got only comments")
+    try:
+        tree, lifted = tree_from_heads(words, heads)
+    except HeadError as error:
+        raise block.error(offsets[error.word], str(error)) from None
+    return Example(tuple(words), tree, f"{block.path}:{block.line}", lifted)
+
+
+def to_conllu(words: Sequence[str], heads: Sequence[int], comment: str = "") -> str:
+    """A sentence as CoNLL-U, with nothing but words and heads.
+
+    >>> print(to_conllu(["dogs", "bark"], [2, 0]).replace("\\t", " "), end="")
+    1 dogs _ _ _ _ 2 _ _ _
+    2 bark _ _ _ _ 0 _ _ _
+    <BLANKLINE>
+    """
+    numbered = enumerate(zip(words, heads, strict=True), start=1)
+    rows = (f"{i}\t{word}\t_\t_\t_\t_\t{head}\t_\t_\t_" for i, (word, head) in numbered)
+    return "\n".join([*([f"# {comment}"] if comment else []), *rows, "", ""])
+
+
+def clean_word(word: str) -> str:
+    """The word as it stands in text: brackets themselves, and no white space, because that separates words.
+
+    >>> clean_word("-LRB-"), clean_word("1 000"), clean_word("F-16")
+    ('(', '1_000', 'F-16')
+    """
+    word = ESCAPES.get(word, unescape(word))
+    return word if word.isalnum() else "_".join(word.split())
+
+
+class HeadError(ValueError):
+    """Heads that form no tree; `word` is the position of the one to blame."""
+
+    def __init__(self, word: int, message: str):
+        super().__init__(message)
+        self.word = word
+
+
+def tree_from_heads(words: Sequence[str], heads: Sequence[int]) -> tuple[Tree, int]:
+    """Merge every head with all its dependents, in surface order; also count the arcs lifted to be able to.
+
+    Heads are numbered from 1; the root's is 0.
+
+    >>> tree, lifted = tree_from_heads("the old dog barks loudly".split(), [3, 3, 4, 0, 4])
+    >>> print(tree, lifted)
+    ((the old dog) barks loudly) 0
+    """
+    check_heads(heads)
+    heads, lifted = lift(heads)
+    family = [[word] for word in range(len(words))]  # a head and its dependents
+    for word, head in enumerate(heads):
+        if head:
+            family[head - 1].append(word)
+    nodes: list[Tree | str] = list(words)
+    for word in dependents_first(heads):
+        if len(family[word]) > 1:
+            nodes[word] = Tree(tuple(nodes[member] for member in sorted(family[word])))
+    root = nodes[heads.index(0)]
+    return root if isinstance(root, Tree) else Tree((root,)), lifted
+
+
+def check_heads(heads: Sequence[int]) -> None:
+    """Refuse heads that form no tree with one root."""
+    for word, head in enumerate(heads):
+        if not 0 <= head <= len(heads):
+            raise HeadError(word, f"expected a head in 0…{len(heads)}, got {head}")
+    roots = [word for word, head in enumerate(heads) if head == 0]
+    if len(roots) != 1:
+        raise HeadError(roots[-1] if roots else 0, f"expected one root in the sentence, got {len(roots)}")
+    lost = set(range(len(heads))).difference(dependents_first(heads))
+    if lost:
+        raise HeadError(min(lost), f"expected heads that lead to the root, got a circle above word {min(lost) + 1}")
+
+
+def dependents_first(heads: Sequence[int]) -> list[int]:
+    """All words below the root, each before its head.
+
+    >>> dependents_first([2, 0, 2, 3])
+    [3, 2, 0, 1]
+    """
+    dependents: dict[int, list[int]] = {}
+    for word, head in enumerate(heads):
+        dependents.setdefault(head, []).append(word)
+    order = list(dependents.get(0, ()))
+    for word in order:  # which grows meanwhile
+        order += dependents.get(word + 1, ())
+    return order[::-1]
+
+
+def lift(heads: Sequence[int]) -> tuple[list[int], int]:
+    """Make a tree projective: the shortest arc that crosses others moves up to its head's head, until none does.
+
+    >>> lift([3, 4, 0, 3])
+    ([3, 3, 0, 3], 1)
+    """
+    lifted = list(heads)
+    while (arc := _shortest_crossing(lifted)) is not None:
+        lifted[arc] = lifted[lifted[arc] - 1]
+    return lifted, sum(new != old for new, old in zip(lifted, heads, strict=True))
+
+
+def _shortest_crossing(heads: Sequence[int]) -> int | None:
+    """The dependent of the shortest arc over a word that does not descend from the arc's head."""
+    below = [1 << word for word in range(len(heads))]  # a word and its descendants, as bits
+    for word in dependents_first(heads):
+        if heads[word]:
+            below[heads[word] - 1] |= below[word]
+    crossing = []
+    for word, head in enumerate(heads):
+        left, right = sorted((word, head - 1))
+        if head and ((1 << right) - (2 << left)) & ~below[head - 1]:  # the words between, without those below
+            crossing.append((right - left, word))
+    return min(crossing)[1] if crossing else None
+
+
+# Bracketed trees: constituents, of which labels, function tags, traces and unary chains do not matter
+
+
+def _example_from_brackets(block: Block) -> Example:
+    root: Tree | str | None = None
+    open_nodes: list[tuple[list[str], list[Tree | str | None]]] = []  # atoms and children of each; None is a trace
+    for offset, line in enumerate(block.lines):
+        for token in re.findall(r"[()]|[^\s()]+", line):
+            if token == "(" and (open_nodes or root is None):
+                open_nodes.append(([], []))
+            elif not open_nodes:
+                raise block.error(offset, f"expected one tree in brackets, got {token!r} outside it")
+            elif token != ")":
+                open_nodes[-1][0].append(token)
+            else:
+                node = _constituent(*open_nodes.pop(), block, offset)
+                if open_nodes:
+                    open_nodes[-1][1].append(node)
+                elif (root := node) is None:
+                    raise block.error(offset, "expected words in the tree, got only traces")
+    if open_nodes:
+        raise block.error(
+            len(block.lines) - 1, f"expected {len(open_nodes)} more closing bracket(s), got the tree's end"
+        )
+    assert root is not None
+    tree = root if isinstance(root, Tree) else Tree((root,))
+    return Example(tree.words(), tree, f"{block.path}:{block.line}")
+
+
+def _constituent(atoms: list[str], children: list, block: Block, offset: int) -> Tree | str | None:
+    if len(atoms) == 2 and not children:
+        tag, word = atoms
+        return None if tag == "-NONE-" else clean_word(word.replace(r"\/", "/").replace(r"\*", "*"))
+    if len(atoms) > 1 or not children:
+        text = " ".join([*atoms, *["(…)"] * len(children)])
+        raise block.error(offset, f"expected (LABEL (…) …) or (TAG word), got ({text})")
+    present = [child for child in children if child is not None]
+    if len(present) < 2:
+        return present[0] if present else None
+    return Tree(tuple(present))
+
+
+# Raw text: silver trees from a parser that the user has installed
+
+
+def read_text(paths: Iterable[str | Path]) -> Iterator[str]:
+    """The lines of the files that are not empty."""
+    for path in map(Path, paths):
+        for number, line in _lines(path):
+            if not is_text(line):
+                raise TreebankError(f"{path}:{number}: expected text in UTF-8, got other bytes")
+            if line.strip():
+                yield line.strip()
+
+
+def parse_text(lines: Iterable[str], parser: str) -> Iterator[str]:
+    """CoNLL-U sentences as spaCy or stanza parse the text; `parser` is spacy[:MODEL] or stanza[:LANGUAGE]."""
+    name, _, model = parser.partition(":")
+    parsers = {"spacy": _spacy_sentences, "stanza": _stanza_sentences}
+    if name not in parsers:
+        raise ValueError(f"expected the parser spacy[:MODEL] or stanza[:LANGUAGE], got {parser!r}")
+    try:
+        module = import_module(name)
+    except ImportError:
+        raise ImportError(f"to parse text with {name}, install it: pip install 'som-lm[{name}]'") from None
+    for words, heads in parsers[name](module, model, lines):
+        yield to_conllu([clean_word(word) for word in words], heads, comment=f"silver = {parser}")
+
+
+def _spacy_sentences(spacy, model: str, texts: Iterable[str]) -> Iterator[tuple[list[str], list[int]]]:
+    for document in spacy.load(model or "en_core_web_sm").pipe(texts):
+        for sentence in document.sents:
+            tokens = [token for token in sentence if not token.is_space]  # such tokens have no dependents
+            number = {token.i: position for position, token in enumerate(tokens, start=1)}
+            if tokens:
+                yield [t.text for t in tokens], [0 if t.head.i == t.i else number[t.head.i] for t in tokens]
+
+
+def _stanza_sentences(stanza, language: str, texts: Iterable[str]) -> Iterator[tuple[list[str], list[int]]]:
+    pipeline = stanza.Pipeline(language or "en", processors="tokenize,mwt,pos,lemma,depparse", verbose=False)
+    for text in texts:
+        for sentence in pipeline(text).sentences:
+            yield [word.text for word in sentence.words], [word.head for word in sentence.words]

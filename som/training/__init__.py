@@ -1,0 +1,21 @@
+"""Training: settings, batches, runs that can be resumed, distillation."""
+
+from som.training.models import Builder, make_config, make_model, vocabulary
+from som.training.runs import LOG, RUN
+from som.training.settings import NUM_SLOTS, PRESETS, SETTINGS, TrainSettings, make_settings
+from som.training.trainer import train
+
+__all__ = [
+    "Builder",
+    "LOG",
+    "NUM_SLOTS",
+    "PRESETS",
+    "RUN",
+    "SETTINGS",
+    "TrainSettings",
+    "make_config",
+    "make_model",
+    "make_settings",
+    "train",
+    "vocabulary",
+]

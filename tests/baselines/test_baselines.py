@@ -1,0 +1,120 @@
+"""What a SOM is compared with."""
+
+import pytest
+import torch
+from conftest import batch_of
+
+from modeling_som import SOMForCausalLM
+from modeling_som.scoring_som import Scored
+from som.baselines.ngrams import KneserNey
+from som.baselines.scoring import BUILDERS, evaluate_trees, evaluate_words, score_neural, tree_baselines
+from som.baselines.shift_reduce import ShiftReduce, shift_reduce
+from som.data.vocabularies import make_tokenizer
+from som.inference.loading import load
+from som.syntax.treebanks import Example
+from som.syntax.trees import Tree
+from som.training.models import make_config
+from som.training.settings import make_settings
+
+SENTENCES = [[0, 1, 2, 3], [0, 1, 3]]
+WORDS = [f"w{number}" for number in range(2000)]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return make_tokenizer("word", [WORDS, WORDS])
+
+
+def small(kind: str, tokenizer):
+    torch.manual_seed(0)
+    return BUILDERS[kind](make_settings(hidden_size=16), tokenizer).eval()
+
+
+@pytest.mark.parametrize(
+    ("word", "context", "probability"),
+    [
+        (3, (), (1.5 + 1.5 / 5) / 4),  # follows two words, of four pairs; half of each count goes to every word
+        (4, (), (1.5 / 5) / 4),
+        (3, (1,), (0.4 + 1.2 * 0.45) / 2),  # once of twice; 3 of the 4 bigrams occur once, one occurs twice
+        (4, (1,), 1.2 * 0.075 / 2),
+        (3, (4,), 0.45),  # a context never seen says nothing
+        (3, (0, 1), 0.47),  # and only the last word is looked at
+    ],
+)
+def test_kneser_ney_bigrams_are_as_worked_out_by_hand(word, context, probability):
+    assert KneserNey(SENTENCES, vocab_size=5, order=2).probability(word, context) == pytest.approx(probability)
+
+
+@pytest.mark.parametrize("order", range(1, 6))
+def test_kneser_ney_probabilities_of_all_words_sum_to_one(order):
+    model = KneserNey([*SENTENCES, [0, 2, 2, 1, 3], [0, 3]], vocab_size=6, order=order)
+    for context in [(), (0,), (1,), (5,), (0, 1), (2, 2), (0, 2, 2, 1), (5, 5, 5, 5, 5, 5)]:
+        assert sum(model.probability(word, context) for word in range(6)) == pytest.approx(1)
+
+
+def test_longer_contexts_sharpen_what_they_have_seen():
+    text = [[0, 1, 2, 3], [0, 4, 2, 5]] * 3 + [[0, 2, 3], [0, 2, 5]]
+    bigrams, trigrams = (KneserNey(text, vocab_size=7, order=order) for order in (2, 3))
+    assert trigrams.probability(3, (1, 2)) > bigrams.probability(3, (1, 2))
+
+
+def test_shift_reduce_decisions_are_the_product_of_its_reductions(sentences, tokenizer, tmp_path):
+    torch.manual_seed(0)
+    model = shift_reduce(make_settings(hidden_size=16, dropout=0.0), tokenizer).double()
+    torch.nn.init.normal_(model.model.parser.score.weight, std=5)
+    batch = batch_of(sentences, "right")
+    learnt = model.eval()(**batch)
+    with torch.no_grad():
+        explored = model(**batch)
+    torch.testing.assert_close(learnt.attach_logits, explored.attach_logits)
+    decided = (learnt.depths > 0)[..., None] & (learnt.attach_logits > -torch.inf)
+    p = learnt.attach_logits.exp().where(decided, 0)
+    torch.testing.assert_close(p.sum(-1)[learnt.depths > 0], torch.ones_like(p[..., 0])[learnt.depths > 0])
+    assert learnt.structure_loss.item() > 0
+    learnt.loss.backward()
+    assert model.model.parser.key.weight.grad.abs().max() > 0
+    model.save_pretrained(tmp_path)
+    again = ShiftReduce.from_pretrained(tmp_path)
+    torch.testing.assert_close(again(**batch).attach_logits, learnt.attach_logits)
+    with pytest.raises(ValueError, match="expected a SOMForCausalLM, found a ShiftReduce"):
+        load(tmp_path)
+    read = model(batch["input_ids"][:, :3], use_cache=True).past_key_values
+    x = model.model.words(batch["input_ids"][:, 3])
+    p = model.model.attachment_logits(x, read.state).log_softmax(dim=1)  # the verb of those that follow many trees
+    torch.testing.assert_close(p[0], learnt.attach_logits[0, 3].detach())
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+def test_baselines_have_about_as_many_parameters_as_a_som(kind, tokenizer):
+    settings = make_settings()
+    som = SOMForCausalLM(make_config(settings, tokenizer))
+    assert BUILDERS[kind](settings, tokenizer).num_parameters() == pytest.approx(som.num_parameters(), rel=0.05)
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+def test_sentences_scored_together_are_scored_as_alone(kind, tokenizer):
+    model, sequences = small(kind, tokenizer), [[0, 5, 6, 7, 1], [0, 8, 1], [0, 5, 6, 1]]
+    for ids, together in zip(sequences, score_neural(model, sequences), strict=True):
+        log_probs = model(input_ids=torch.tensor([ids])).logits.log_softmax(-1)
+        alone = [log_probs[0, t, ids[t + 1]].item() for t in range(len(ids) - 1)]
+        assert together.log_probs == pytest.approx(alone, abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+def test_the_loss_is_that_of_the_scores_and_trees_do_not_change_it(kind, tokenizer):
+    model, ids = small(kind, tokenizer), torch.tensor([[0, 5, 6, 7, 1]])
+    (scored,) = score_neural(model, ids.tolist())
+    loss = model(input_ids=ids, labels=ids, first_sibling=torch.zeros_like(ids)).loss
+    assert loss.item() == pytest.approx(-scored.log_prob / 4, abs=1e-5)
+
+
+def test_words_are_counted_without_trees_and_trees_without_words(tokenizer):
+    example = Example(["w1", "w2", "w3"], Tree.parse("(w1 (w2 w3))"), "")
+    one_nat_a_word = [Scored([-1.0] * 4, depths=[])]
+    words = evaluate_words(lambda sequences: one_nat_a_word, tokenizer, [example], "constant", "")
+    assert words.total.measures()["ppl"] == pytest.approx(2.718281828)
+    assert words.total.measures()["uf1_nary"] is None
+    trees = {name: evaluate_trees(parse, [example], name, "").total for name, parse in tree_baselines().items()}
+    assert trees["right-branching trees"].nary.f1 == trees["oracle binary trees"].nary.f1 == 1
+    assert trees["left-branching trees"].nary.f1 == 0.5
+    assert trees["left-branching trees"].measures()["ppl"] is None

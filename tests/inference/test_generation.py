@@ -1,0 +1,102 @@
+"""Text that `generate` and the text-generation pipeline make: natural spaces, no unknown words, stop strings."""
+
+import json
+
+import pytest
+import torch
+from conftest import make_model as random_model
+from transformers import AutoModelForCausalLM, pipeline
+
+import som
+from modeling_som.tokenization_som import load_tokenizer, never_generated
+from som.data.vocabularies import make_tokenizer
+from som.inference.generation import generate
+from som.inference.loading import SHIPPED
+from som.training.models import make_model, vocabulary
+from som.training.settings import make_settings
+
+SENTENCES = [
+    "the cat did n't see the dog .",
+    "the dog 's bone , which the cat saw , is here .",
+    '" go ! " the dog ( it barked ) said .',
+]
+CORPUS = [sentence.split() for sentence in [*SENTENCES, *SENTENCES, "a Whale sings 12 songs"]]
+KINDS = ["word", "bpe:300"]
+
+
+@pytest.fixture(params=KINDS)
+def pair(request):
+    """A random model, which generates whatever it may, set up as training does."""
+    tokenizer = make_tokenizer(request.param, CORPUS)
+    model = random_model(dtype=torch.float32, **vocabulary(tokenizer))
+    model.generation_config = make_model(make_settings(hidden_size=8), tokenizer).generation_config
+    return model, tokenizer
+
+
+def sampled(model, tokenizer, prompt: str = "the cat", n: int = 40, **options) -> list[list[int]]:
+    torch.manual_seed(0)
+    ids = tokenizer(prompt, return_tensors="pt")
+    rows = model.generate(**ids, do_sample=True, max_new_tokens=12, num_return_sequences=n, **options)
+    return rows[:, ids.input_ids.shape[1] :].tolist()
+
+
+def test_a_trained_model_never_generates_unknown_words_or_special_tokens_on_its_own(pair, tmp_path):
+    model, tokenizer = pair
+    assert model.generation_config.suppress_tokens == never_generated(tokenizer)
+    model.save_pretrained(tmp_path)
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path)
+    for row in sampled(loaded, tokenizer, temperature=5.0):
+        end = row.index(tokenizer.eos_token_id) if tokenizer.eos_token_id in row else len(row)
+        assert set(row[:end]).isdisjoint(never_generated(tokenizer))
+
+
+def test_the_shipped_model_never_generates_unknown_words_on_its_own():
+    config = json.loads((SHIPPED / "generation_config.json").read_text("utf-8"))
+    assert config["suppress_tokens"] == never_generated(load_tokenizer(SHIPPED))
+
+
+def test_the_pipeline_appends_new_text_to_the_prompt_as_the_whole_text_would_have_it(pair):
+    model, tokenizer = pair
+    pipe = pipeline("text-generation", model=model, tokenizer=tokenizer)
+    options = {"max_new_tokens": 12, "do_sample": True, "num_return_sequences": 20}
+    prompt, texts = "the cat", {}
+    for full in (True, False):
+        torch.manual_seed(0)
+        texts[full] = [made["generated_text"] for made in pipe(prompt, return_full_text=full, **options)]
+    torch.manual_seed(0)
+    made = [row["generated_token_ids"] for row in pipe(prompt, return_tensors=True, **options)]
+    assert texts[True] == [tokenizer.decode(ids, skip_special_tokens=True).removeprefix(" ") for ids in made]
+    assert texts[True] == [prompt + text for text in texts[False]]
+    assert {text[:1].isalnum() for text in texts[False]} == ({False} if hasattr(tokenizer, "known") else {False, True})
+
+
+@pytest.mark.parametrize("stop", [".", "n't", "dog", "dog's", "the cat"])
+def test_generation_stops_at_a_string_of_the_text(stop):
+    tokenizer = make_tokenizer("word", CORPUS)
+    model = random_model(dtype=torch.float32, **vocabulary(tokenizer))
+    stopped = 0
+    for seed in range(60):
+        torch.manual_seed(seed)
+        ids = tokenizer("here", return_tensors="pt")
+        row = model.generate(
+            **ids, do_sample=True, temperature=5.0, max_new_tokens=30, stop_strings=[stop], tokenizer=tokenizer,
+            suppress_tokens=[*never_generated(tokenizer), tokenizer.eos_token_id],
+        )[0].tolist()  # fmt: skip
+        text = tokenizer.decode(row)
+        assert stop not in tokenizer.decode(row[:-1]) and (stop in text or len(row) == ids.input_ids.shape[1] + 30)
+        stopped += stop in text
+    assert stopped
+
+
+def test_made_up_texts_are_those_of_the_decoder():
+    tokenizer = make_tokenizer("word", CORPUS)
+    model = random_model(dtype=torch.float32, **vocabulary(tokenizer))
+    for one in generate(model, tokenizer, "the cat", n=20, max_new_tokens=12):
+        assert one.text == tokenizer.decode(som.inference.encode(tokenizer, one.parse.words).ids[1:-1]).strip()
+
+
+def test_words_that_were_given_stay_in_natural_text():
+    tokenizer = make_tokenizer("word", CORPUS)
+    model = random_model(dtype=torch.float32, **vocabulary(tokenizer))
+    (made,) = generate(model, tokenizer, template="((the Walrus) (did n't (see the dog)) .)")
+    assert made.text == "the Walrus didn't see the dog."
