@@ -213,6 +213,8 @@ def end_run(run: Path) -> dict[str, Any]:
     assert last is not None, "every epoch ends with a checkpoint"
     state = trainer_state(last)
     best = run / f"checkpoint-{state['best_global_step']}"
+    if not (best / "model.safetensors").is_file():
+        raise ValueError(f"{best}: expected the best model of the run, which is no longer there")
     names = model_files(best)
     with scratch_folder(run) as scratch:
         note_files(run, *names)

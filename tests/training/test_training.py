@@ -749,6 +749,17 @@ def test_a_checkpoint_without_one_of_its_files_is_not_resumed_from(data, tmp_pat
     torch.testing.assert_close(weights(run), weights(uninterrupted), atol=0, rtol=0)
 
 
+def test_a_best_checkpoint_that_cannot_be_resumed_from_is_still_the_best_model(data, tmp_path):
+    settings = {**TINY, "epochs": 9, "learning_rate": 3.0, "early_stopping": 1}
+    best = tmp_path / f"checkpoint-{train(data, tmp_path, **settings)['step']}"
+    assert best != runs.last_checkpoint(tmp_path)
+    (best / "optimizer.pt").unlink()
+    assert train(data, tmp_path, resume=True)["step"] == runs.step_of(best)
+    (best / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match="expected the best model of the run, which is no longer there"):
+        train(data, tmp_path, resume=True)
+
+
 @pytest.mark.parametrize(
     "files, trainer, processes, complete",
     [
