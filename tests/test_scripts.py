@@ -301,9 +301,12 @@ def test_a_packed_model_takes_the_place_of_another_once_it_is_whole(scripts, che
     pack, folder = scripts("pack").pack, tmp_path / "som" / "checkpoint"
     folder.mkdir(parents=True)
     (folder / "old").touch()
+    with pytest.raises(FileExistsError, match="expected a new folder or a checkpoint to replace"):
+        pack(Path(checkpoint), folder)
+    (folder / "config.json").touch()
     with pytest.raises(ValueError, match="expected a checkpoint"):
         pack(tmp_path / "nowhere", folder)
-    assert [file.name for file in folder.iterdir()] == ["old"]
+    assert sorted(file.name for file in folder.iterdir()) == ["config.json", "old"]
     pack(Path(checkpoint), folder)
     assert load_file(folder / "model.safetensors")["lm_head.bias"].dtype == torch.float16
     assert os.readlink(folder / "modeling_som.py") == "../../modeling_som/modeling_som.py"

@@ -199,7 +199,7 @@ def is_finished(checkpoint: Path, epochs: int) -> bool:
 
 
 def remove_incomplete(run: Path) -> None:
-    """Remove checkpoints of this run that a kill or a full disk has cut short, so those after the last complete one."""
+    """Remove what a kill or a full disk has left of checkpoints: all after the last complete one."""
     if PartialState().is_main_process:
         last = last_checkpoint(run)
         remove(run, {path.name for path in own_checkpoints(run) if last is None or step_of(path) > step_of(last)})
