@@ -226,7 +226,8 @@ class Layout:
 class Forest:
     """Subtrees as rows of one matrix that is filled level by level, with one matrix for all their gradients.
 
-    Selecting and writing rows by the stock operators is differentiated at the cost of the whole matrix each time."""
+    Selecting and writing rows by the stock operators is differentiated at the cost of the whole matrix each time.
+    Compilers leave both alone: traced, rows written in place would get no gradient."""
 
     def __init__(self, rows: Tensor):
         self.rows = rows
@@ -236,10 +237,12 @@ class Forest:
         """The first of `total` subtrees; room for the others."""
         return cls(torch.cat([known, known.new_empty(total - len(known), known.shape[1])]))
 
+    @torch.compiler.disable
     def pick(self, index: Tensor) -> Tensor:
         self.rows, picked = PickRows.apply(self.rows, index)
         return picked
 
+    @torch.compiler.disable
     def plant(self, index: Tensor, subtrees: Tensor) -> None:
         self.rows = PlantRows.apply(self.rows, index, subtrees)
 

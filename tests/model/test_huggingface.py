@@ -325,15 +325,15 @@ def test_half_precision_stays_near_full_precision(settings, dtype, sentences):
 
 @pytest.mark.slow
 def test_a_compiled_model_computes_the_same(sentences):
-    model, batch = make_model(oracle="static"), batch_of(sentences, "left")
-    compiled = torch.compile(model, backend="eager")
+    model, batch = make_model(oracle="static"), batch_of(sentences[1:], "left")
+    compiled = torch.compile(model, backend="aot_eager")
     with torch.no_grad():
         torch.testing.assert_close(compiled(**batch).logits, model(**batch).logits)
     model.train()(**batch).loss.backward()
-    gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
+    expected = {name: parameter.grad for name, parameter in model.named_parameters()}
     model.zero_grad()
     compiled(**batch).loss.backward()
-    torch.testing.assert_close({name: parameter.grad for name, parameter in model.named_parameters()}, gradients)
+    torch.testing.assert_close({name: parameter.grad for name, parameter in model.named_parameters()}, expected)
 
 
 @pytest.mark.parametrize("export", [torch.export.export, torch.jit.trace])
