@@ -7,9 +7,10 @@ from xml.etree import ElementTree
 import pytest
 
 from som import cli, demo
+from som.inference.parsing import tree_svg
 from som.syntax import grammar
 from som.syntax.trees import Tree
-from som.view.report import Section, html, tree_svg
+from som.view.report import Section, html
 
 TINY = ("--hidden-size", "8", "--epochs", "2", "--batch-size", "64")
 

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from modeling_som import SOMForCausalLM
 from modeling_som.scoring_som import Scored, score
-from modeling_som.sentences_som import Sentence, encode
+from modeling_som.sentences_som import Sentence, encode, running_text
 from som.syntax import Tree, evalb_line, first_siblings, tree_from_depths
 
 DRAWABLE = 200  # more words than anyone can look at, fewer than the drawing libraries can recurse into
@@ -111,7 +111,7 @@ def render(parses: Sequence[Parse], form: str) -> str:
         "conll": Parse.conll,
         "brackets": Parse.brackets,
         "evalb": Parse.evalb,
-        "text": lambda parse: " ".join(parse.words),
+        "text": lambda parse: running_text(parse.words),
     }
     return "".join(write[form](parse) + "\n" for parse in parses)
 

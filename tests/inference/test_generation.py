@@ -7,8 +7,9 @@ import torch
 from conftest import make_model as random_model
 from transformers import AutoModelForCausalLM, pipeline
 
-import som
+from modeling_som.sentences_som import encode
 from modeling_som.tokenization_som import load_tokenizer, never_generated
+from som.cli import main
 from som.data.vocabularies import make_tokenizer
 from som.inference.generation import generate
 from som.inference.loading import SHIPPED
@@ -92,7 +93,8 @@ def test_made_up_texts_are_those_of_the_decoder():
     tokenizer = make_tokenizer("word", CORPUS)
     model = random_model(dtype=torch.float32, **vocabulary(tokenizer))
     for one in generate(model, tokenizer, "the cat", n=20, max_new_tokens=12):
-        assert one.text == tokenizer.decode(som.inference.encode(tokenizer, one.parse.words).ids[1:-1]).strip()
+        assert [one.text[start:end] for start, end in one.parse.offsets] == one.parse.words
+        assert one.text == tokenizer.decode(encode(tokenizer, one.parse.words).ids[1:-1]).strip()
 
 
 def test_words_that_were_given_stay_in_natural_text():
@@ -100,3 +102,12 @@ def test_words_that_were_given_stay_in_natural_text():
     model = random_model(dtype=torch.float32, **vocabulary(tokenizer))
     (made,) = generate(model, tokenizer, template="((the Walrus) (did n't (see the dog)) .)")
     assert made.text == "the Walrus didn't see the dog."
+
+
+def test_the_command_prints_natural_text(tmp_path, capsys):
+    tokenizer = make_tokenizer("word", CORPUS)
+    random_model(dtype=torch.float32, **vocabulary(tokenizer)).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    template = "((the Walrus) (did n't (see the dog)) .)"
+    assert main(["generate", "--model", str(tmp_path), "--template", template, "--format", "text"]) == 0
+    assert capsys.readouterr().out == "the Walrus didn't see the dog.\n"
