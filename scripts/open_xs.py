@@ -5,6 +5,7 @@ python scripts/open_xs.py --only "SOM" "LSTM" --seeds 0
 All models have the same vocabulary, data and number of epochs. Learning rate and batch size are the best of each
 system's grid, trained for one epoch on every fifth document (0.2 million words), by the perplexity on the validation
 split. Each model is measured on the test splits of AMALGUM and of UD English EWT, on SyntaxGym and on BLiMP.
+scripts/make_amalgum.py rebuilds the AMALGUM files.
 """
 
 from __future__ import annotations
