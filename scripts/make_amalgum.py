@@ -165,7 +165,10 @@ class Repository:
                 process.stdout.read(1)  # a line feed
 
     def tree(self) -> Iterator[tuple[str, str]]:
-        """Path and object of every file; git quotes names that are not ASCII, and so they match no suffix."""
+        """Path and object of every file; names that are not ASCII come in quotes, so they match no suffix.
+
+        That is how the files of record were made, so it must not depend on the user's settings of git.
+        """
         command = [*self.git, "-c", "core.quotePath=true", "ls-tree", "-r", self.commit, *PARTS]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
