@@ -66,7 +66,6 @@ class Method:
         return beam_search(model, ids, mask, self.k)
 
 
-
 def log_likelihood(
     model: SOMForCausalLM,
     tokenizer: PreTrainedTokenizerBase,

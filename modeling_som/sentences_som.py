@@ -51,8 +51,6 @@ def group_by_word(words: Sequence[str], ids: Sequence[int], offsets: Sequence[tu
     return groups
 
 
-
-
 @dataclass(frozen=True)
 class Sentence:
     """A text as the model reads it, and where each of its words begins there."""

@@ -172,9 +172,7 @@ def load_tokenizer(path: str | Path) -> PreTrainedTokenizerFast:
 
 
 def continuing_tokens(tokenizer: PreTrainedTokenizerFast) -> list[bool]:
-    """Of every token, whether it is a piece that continues a word; none in a word vocabulary.
-
-    """
+    """Of every token, whether it is a piece that continues a word; none in a word vocabulary."""
     if hasattr(tokenizer, "word_id"):
         return [False] * len(tokenizer)
     whole = set(tokenizer.all_special_tokens)

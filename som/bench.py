@@ -218,7 +218,7 @@ def som(**settings: Any) -> SOMForCausalLM:
     config = {"vocab_size": VOCABULARY, "hidden_size": HIDDEN, "num_slots": SLOTS}
     specials = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
     model = SOMForCausalLM(SOMConfig(**{**config, **specials, **settings}))
-    model.model.parser = TreebankParser(model.config)
+    model.model.parser = TreebankParser(model.config)  # type: ignore[arg-type]  # a SOMConfig
     return model
 
 

@@ -163,5 +163,3 @@ def finish(tokenizer_class: type[Fast], backend: Tokenizer, bos_token: str, **to
         padding_side="left",
         model_input_names=["input_ids", "attention_mask"],
     )
-
-

@@ -114,8 +114,6 @@ def score_blimp(pairs: Sequence[Pair], log_likelihoods: Sequence[tuple[float, fl
     return report
 
 
-
-
 def evaluate_blimp(
     model: SOMForCausalLM,
     tokenizer: PreTrainedTokenizerFast,

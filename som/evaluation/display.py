@@ -23,7 +23,5 @@ def cell(name: str, value: float | None) -> str:
     return f"{100 * value:.2f}"
 
 
-
-
 def percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.1f}"

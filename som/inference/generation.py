@@ -278,6 +278,7 @@ def steered(
     read = som(torch.tensor([start] * n, device=model.device), past_key_values=cache).depths.tolist()
     drawn = [Drawn(list(start), depths) for depths in read]
     active, state = list(drawn), cache.state  # a row of the state for each
+    assert state is not None, "BOS was read"
     for token in tokens:
         rows, prior = torch.arange(len(active)), log_softmax(som.next_attachment_logits(state))
         attach = pick(prior + only(allow, active, state.depth.tolist(), prior.shape[1]), noise)

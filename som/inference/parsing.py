@@ -9,7 +9,7 @@ from nltk import Tree as NltkTree
 from transformers import PreTrainedTokenizerBase
 
 from modeling_som import SOMForCausalLM
-from modeling_som.scoring_som import Scored, score
+from modeling_som.scoring_som import Method, Scored, score
 from modeling_som.sentences_som import Sentence, encode, running_text
 from som.syntax import Tree, evalb_line, first_siblings, tree_from_depths
 
@@ -120,22 +120,20 @@ def parse(
     model: SOMForCausalLM,
     tokenizer: PreTrainedTokenizerBase,
     text: str | Sequence[str],
-    method: str | None = None,
+    method: str | Method | None = None,
     *,
     k: int | None = None,
     seed: int = 0,
-) -> NltkTree:
-    """The binary tree of one sentence, a text or a list of words, for nltk and svgling.
-
-    For a picture in characters see `Parse.draw`: nltk's own misplaces words that stand beside constituents."""
-    return parse_all(model, tokenizer, [text], method, k=k, seed=seed)[0].to_nltk()
+) -> Parse:
+    """The tree of one sentence, a text or a list of words; `Parse.to_nltk` gives it to nltk and svgling."""
+    return parse_all(model, tokenizer, [text], method, k=k, seed=seed)[0]
 
 
 def parse_all(
     model: SOMForCausalLM,
     tokenizer: PreTrainedTokenizerBase,
     texts: Sequence[str | Sequence[str]],
-    method: str | None = None,
+    method: str | Method | None = None,
     *,
     k: int | None = None,
     seed: int = 0,

@@ -155,7 +155,8 @@ def word_surprisals(
     attach = torch.tensor(reading.depths[1:])[:, None] - 1
     lexical = reading.words.gather(1, torch.zeros_like(attach) if reading.prior is None else attach)[:, 0]
     structural = torch.zeros_like(lexical) if reading.prior is None else reading.prior.gather(1, attach)[:, 0]
-    if reading.inside.any():  # pieces are attached by rule, and predicted by the mixture over all guesses of p'
+    # pieces inside a word are attached by rule, and predicted by the mixture over all guesses of p'
+    if reading.prior is not None and reading.inside.any():
         lexical = torch.where(reading.inside, (reading.prior + reading.words).logsumexp(dim=1), lexical)
         structural = structural.masked_fill(reading.inside, 0)
     total = total.clone()

@@ -332,7 +332,7 @@ def test_log_likelihood_counts_the_end_only_if_wanted(pair, method):
 def test_unknown_words_alone_get_a_proper_result(pair, method):
     model, tokenizer = pair
     text = "Xyzzy frobnicates 12,345 Quuxes"
-    assert parse(model, tokenizer, text, method, k=4).leaves() == text.split()
+    assert parse(model, tokenizer, text, method, k=4).words == text.split()
     assert all(math.isfinite(row.surprisal) for row in surprisals(model, tokenizer, text, method, k=4))
 
 
@@ -344,15 +344,15 @@ def test_a_parse_is_the_tree_of_the_model_s_decisions(pair):
     sentence = encode(tokenizer, TEXT)
     depths = model(torch.tensor([sentence.ids])).depths[0].tolist()
     expected = tree_from_depths([depths[start] for start in sentence.starts], sentence.words)
-    assert parse(model, tokenizer, TEXT) == expected.to_nltk()
-    assert parse(model, tokenizer, TEXT).leaves() == sentence.words
+    assert parse(model, tokenizer, TEXT).to_nltk() == expected.to_nltk()
+    assert parse(model, tokenizer, TEXT).words == sentence.words
 
 
 def test_many_sentences_are_parsed_as_each_alone(pair):
     model, tokenizer = pair
     texts = [TEXT, "a dog", "Fido", "the cat and the dog sees the old cat ."]
     together = parse_all(model, tokenizer, texts)
-    assert [one.to_nltk() for one in together] == [parse(model, tokenizer, text) for text in texts]
+    assert [one.tree for one in together] == [parse(model, tokenizer, text).tree for text in texts]
 
 
 def test_trees_are_written_in_every_format_and_read_back():

@@ -1,0 +1,64 @@
+"""The command `som`: finds the sub-command, runs it, and turns errors of the input into one line and exit code 2."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+
+from som.cli.bench import add_bench
+from som.cli.evaluate import add_evaluate
+from som.cli.generate import add_generate
+from som.cli.options import Parser
+from som.cli.parse import add_parse
+from som.cli.prepare import add_prepare
+from som.cli.push import add_push
+from som.cli.surprisal import add_surprisal
+from som.cli.train import add_train
+
+USER_ERRORS = (ValueError, OSError, ImportError)  # raised, with a message for the user, where input comes in
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one sub-command and return the exit code."""
+    argv = sys.argv[1:] if argv is None else argv
+    args = build_parser().parse_args(argv)
+    args.line = shlex.join(["som", *argv])  # goes with results
+    try:
+        args.command(args)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, as in `som … | head`, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (KeyboardInterrupt, Exception) as error:
+        if interruption := interruption_behind(error):
+            print(f"som {args.name}: {str(interruption) or 'interrupted'}", file=sys.stderr)
+            return getattr(interruption, "exit_code", 130)
+        if not isinstance(error, USER_ERRORS) or os.environ.get("SOM_DEBUG"):
+            raise
+        print(f"som {args.name}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def interruption_behind(error: BaseException | None) -> KeyboardInterrupt | None:
+    """The Ctrl-C that an error is, or that a library with several processes made an error of."""
+    if error is None or isinstance(error, KeyboardInterrupt):
+        return error
+    return interruption_behind(error.__context__)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All sub-commands; one `add_…` function each."""
+    parser = Parser(prog="som", description="Syntactic Ordered Memory: a language model that parses while it reads.")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    add_prepare(commands)
+    add_train(commands)
+    add_evaluate(commands)
+    add_parse(commands)
+    add_generate(commands)
+    add_surprisal(commands)
+    add_bench(commands)
+    add_push(commands)
+    return parser

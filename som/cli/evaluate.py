@@ -1,0 +1,95 @@
+"""som evaluate: measure a model on treebanks, SyntaxGym and BLiMP."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from som.cli.options import add_command, add_method
+from som.cli.output import check_outputs, print_json, write_picture
+from som.provenance import provenance
+
+
+def add_evaluate(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "evaluate",
+        evaluate_command,
+        "measure a model on treebanks, SyntaxGym's suites or BLiMP's pairs",
+        "  som evaluate runs/en --treebank en-test.conllu --gold\n"
+        "  som evaluate runs/en --treebank en-test.conllu --method marginal --json results.json\n"
+        "  som evaluate runs/en --syntaxgym suites --competitors sg_results_summary.csv --chart circuits.svg\n"
+        "  som evaluate runs/en --blimp blimp.jsonl.gz",
+    )
+    parser.add_argument("checkpoint", nargs="?", help="a folder or a model on the Hub (default: the shipped one)")
+    parser.add_argument("--treebank", nargs="+", metavar="F", help="CoNLL-U or bracketed trees, plain or .gz")
+    parser.add_argument("--syntaxgym", metavar="DIR", help="a folder of SyntaxGym suites, *.json")
+    parser.add_argument("--competitors", metavar="F", help="with --syntaxgym: a CSV of model, corpus, suite, accuracy")
+    parser.add_argument("--chart", metavar="F", help="with --syntaxgym: accuracy by circuit, as .svg, .png or .pdf")
+    parser.add_argument("--blimp", metavar="F", help="BLiMP's pairs as JSON lines, plain or .gz")
+    parser.add_argument("--gold", action="store_true", help="on treebanks, also with the gold trees given")
+    add_method(parser)
+    parser.add_argument("--seed", type=int, default=0, help="of the particles (default: 0)")
+    parser.add_argument("--json", metavar="FILE", help="also write the report to FILE, or print only it for -")
+
+
+def evaluate_command(args: argparse.Namespace) -> None:
+    from rich.console import Console
+
+    from modeling_som.scoring_som import Method
+    from som.evaluation import read_competitors
+    from som.inference import load
+
+    check_outputs(args.chart, args.json)
+    made_with = provenance()
+    if (args.competitors or args.chart) and not args.syntaxgym:
+        raise ValueError("--competitors and --chart are about --syntaxgym, which is not given")
+    jobs, others = evaluations(args), read_competitors(args.competitors) if args.competitors else {}
+    model, tokenizer = load(args.checkpoint)
+    Method.of(model, args.method, args.k, args.seed, args.gold)
+    console, results = Console(quiet=args.json == "-"), {}
+    for section, job in jobs.items():
+        results[section] = job(
+            model, tokenizer, method=args.method, k=args.k, seed=args.seed, progress=sys.stderr.isatty()
+        )
+        console.print(results[section])
+    if args.json:
+        sections = {section: result.to_json() for section, result in results.items()}
+        print_json({"command": args.line, **made_with, **sections}, args.json)
+    if args.competitors or args.chart:
+        compare(args, results["syntaxgym"], others, console)
+
+
+def evaluations(args: argparse.Namespace) -> dict[str, Callable]:
+    """What is to be measured, by section of the report, with everything it needs but the model."""
+    from som.evaluation import evaluate, evaluate_blimp, evaluate_syntaxgym, load_suites, read_blimp
+    from som.syntax import read_treebank, treebank_files
+
+    jobs: dict[str, Callable] = {}
+    if args.treebank:
+        name = " + ".join(file.name.partition(".")[0] for file in treebank_files(args.treebank))
+        jobs["treebank"] = partial(evaluate, examples=list(read_treebank(args.treebank)), name=name)
+        if args.gold:
+            jobs["treebank_gold"] = partial(jobs["treebank"], gold=True)
+    if args.syntaxgym:
+        jobs["syntaxgym"] = partial(evaluate_syntaxgym, suites=load_suites(args.syntaxgym))
+    if args.blimp:
+        jobs["blimp"] = partial(evaluate_blimp, pairs=list(read_blimp(args.blimp)))
+    if not jobs:
+        raise ValueError("expected something to measure on: --treebank, --syntaxgym or --blimp")
+    return jobs
+
+
+def compare(args: argparse.Namespace, result: Any, others: dict[str, Any], console: Any) -> None:
+    """Show a model's SyntaxGym scores beside those of others."""
+    from som.evaluation import comparison, comparison_table, syntaxgym_chart
+
+    name = Path(args.checkpoint or "SOM").name
+    scores = comparison(result.report, name, others)
+    console.print(comparison_table(scores, name))
+    if args.chart:
+        write_picture(syntaxgym_chart(scores, name), args.chart)

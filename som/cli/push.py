@@ -1,0 +1,46 @@
+"""som push: share a model on the Hub."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from som.cli.options import add_command
+
+
+def add_push(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "push",
+        push_command,
+        "share a model on the Hub: weights, code, tokenizer and card; without --yes, only say what would be uploaded",
+        "  som push runs/en me/som-en --results results.json --license cc-by-sa-4.0\n"
+        "  som push runs/en me/som-en --results results.json --license cc-by-sa-4.0 --yes",
+    )
+    parser.add_argument("checkpoint", help="a folder with a model")
+    parser.add_argument("repo_id", metavar="ORG/NAME", help="where it goes")
+    parser.add_argument(
+        "--results", nargs="+", default=[], metavar="F", help="files of som evaluate --json, for a new card"
+    )
+    parser.add_argument("--license", help="of the model, such as apache-2.0 or cc-by-sa-4.0")
+    parser.add_argument("--language", default="en", help="(default: en)")
+    parser.add_argument("--dataset", nargs="+", default=[], help="what it was trained on, by the names of the Hub")
+    parser.add_argument("--private", action="store_true", help="make a new repository private")
+    parser.add_argument("--yes", action="store_true", help="upload")
+
+
+def push_command(args: argparse.Namespace) -> None:
+    from rich.console import Console
+    from rich.filesize import decimal
+
+    from som.evaluation import table_of_numbers
+    from som.hub import push
+
+    card = {"license": args.license, "language": args.language, "datasets": args.dataset}
+    files = push(args.checkpoint, args.repo_id, args.results, dry_run=not args.yes, private=args.private, **card)
+    table = table_of_numbers(f"{'uploaded' if args.yes else 'would be uploaded'} to {args.repo_id}", "size")
+    for name, size in files.items():
+        table.add_row(name, decimal(size))
+    Console().print(table)
+    if not args.yes:
+        print("Nothing was uploaded: this was a dry run. With --yes it is done.")

@@ -1,0 +1,89 @@
+"""som train: train a model on prepared data."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from functools import partial
+from typing import Any
+
+from som.cli.options import add_command, positive, progress_bars_only_in_terminals
+
+
+def add_train(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "train",
+        train_command,
+        "train a model on prepared data",
+        "  som train data/en --out runs/en\n"
+        "  som train data/en --out runs/en --resume\n"
+        "  som train data/wsj --out runs/wsj --preset ptb --tree constituency --dsom\n"
+        "  torchrun --standalone --nproc_per_node 2 -m som train data/en --out runs/en",
+    )
+    # a flag that is not given is left to the preset, or to the run that is resumed
+    add = partial(parser.add_argument, default=argparse.SUPPRESS)
+    parser.add_argument("data", metavar="DIR", help="a folder made by som prepare")
+    parser.add_argument("--out", required=True, metavar="RUN", help="where checkpoints and the model go")
+    parser.add_argument("--resume", action="store_true", help="go on with the run in RUN, or begin it")
+    parser.add_argument("--overwrite", action="store_true", help="replace the run in RUN")
+    add("--preset", help="small (default), ptb, bllip-xs, bllip-sm or bllip-md")
+    add("--tree", help="dependency (default, 15 slots) or constituency (30 slots)")
+    add("--start", metavar="CHECKPOINT", help="begin with this model, in its sizes, instead of random weights")
+    add("--epochs", type=positive, metavar="N")
+    add("--seed", type=int, metavar="N")
+    model = partial(parser.add_argument_group("the model").add_argument, default=argparse.SUPPRESS)
+    model("--hidden-size", type=positive, metavar="D")
+    model("--dsom", action="store_true", help="disentangle syntax from meaning, in sizes of the preset")
+    model("--syntactic-size", type=int, metavar="D", help="the syntactic part of the hidden size, 0 for a plain SOM")
+    model("--num-slots", "--slots", type=positive, metavar="N")
+    note = "read a word that occurs n times as unknown with chance C / (C + n) (default: 0)"
+    model("--word-dropout", type=float, metavar="C", help=note)
+    model("--embedding-dropout", type=float, metavar="P")
+    model("--dropout", type=float, metavar="P")
+    model("--output-dropout", type=float, metavar="P")
+    model("--oracle", help="dynamic (default), dynamic_paper, static or left_branching")
+    model("--left-branching", dest="oracle", action="store_const", const="left_branching", help="trivial trees")
+    model("--no-prediction-network", dest="prediction_network", action="store_false")
+    model("--next-attachment", help="what words are predicted from: oracle (default), sampled or marginal")
+    model("--lm-loss", dest="lm_loss_weight", type=float, metavar="W", help="weight, 0 for a parser alone")
+    model("--structure-loss", dest="structure_loss_weight", type=float, metavar="W", help="weight")
+    steps = partial(parser.add_argument_group("optimisation").add_argument, default=argparse.SUPPRESS)
+    steps("--batch-size", type=positive, metavar="N", help="sentences a step, over all processes")
+    steps("--gradient-accumulation", type=positive, metavar="N", help="parts that each process cuts its share into")
+    steps("--learning-rate", type=float, metavar="R")
+    steps("--schedule", help="cosine (default) or plateau: halve the rate when validation does not improve")
+    steps("--beta1", type=float, metavar="B", help="Adam's momentum (default: 0)")
+    steps("--weight-decay", type=float, metavar="W", help="times the rate, per step (small: 0.6, others: 0)")
+    steps("--teachers", nargs="+", metavar="RUN", help="learn from what these models expect, too")
+    steps("--early-stopping", type=positive, metavar="N", help="stop after N epochs without improvement")
+    steps("--save-steps", type=positive, metavar="N", help="a checkpoint every N steps, not only after each epoch")
+    steps("--bf16", action="store_true", help="mixed precision")
+    steps("--trainer", type=trainer_argument, action="append", metavar="NAME=VALUE", help="any TrainingArguments")
+
+
+def trainer_argument(text: str) -> tuple[str, Any]:
+    """The type of NAME=VALUE, where the value is JSON or else a string."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got {text!r}")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def train_command(args: argparse.Namespace) -> None:
+    from transformers.utils import logging
+
+    from som.training import SETTINGS, train
+
+    progress_bars_only_in_terminals()
+    logging.disable_progress_bar()  # it would cut into the bar of the training
+    logging.set_verbosity_error()  # the Trainer takes tied weights, which are saved once, for missing ones
+    given = {name: value for name, value in vars(args).items() if name in SETTINGS}
+    if "trainer" in given:
+        given["trainer"] = dict(given["trainer"])
+    metrics = train(args.data, args.out, resume=args.resume, overwrite=args.overwrite, **given)
+    if metrics:
+        print(f"{args.out}: the model of epoch {metrics['epoch']:g}, validation perplexity {metrics['ppl']:.2f}")
