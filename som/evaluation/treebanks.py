@@ -158,7 +158,8 @@ def evaluate(
     siblings = [*map(sentence_siblings, examples, sentences)]
     depths = [gold_depths(row, slots) for row in siblings] if gold else None
     scored = score(model, [sentence.ids for sentence in sentences], method, depths=depths, **options)
-    counts = (count(*one, slots) for one in zip(examples, sentences, siblings, scored, strict=True))
+    decided = [decisions(sentence, model.config.word_pieces) for sentence in sentences]
+    counts = (count(*one, slots) for one in zip(examples, sentences, siblings, decided, scored, strict=True))
     return Report(name, method.name, gold, sums_by_length(examples, counts))
 
 
@@ -181,17 +182,28 @@ def length_class(words: int) -> str:
     return next(name for name, longest in LENGTHS.items() if words <= longest)
 
 
-def count(example: Example, sentence: Sentence, siblings: Sequence[int], scored: Scored, num_slots: int) -> Counts:
+def decisions(sentence: Sentence, word_pieces: bool) -> list[int]:
+    """The tokens that were attached by decision: words and EOS, and further pieces where they are not put by rule."""
+    return [*sentence.starts, len(sentence.ids) - 1] if word_pieces else [*range(1, len(sentence.ids))]
+
+
+def count(
+    example: Example,
+    sentence: Sentence,
+    siblings: Sequence[int],
+    decided: Sequence[int],
+    scored: Scored,
+    num_slots: int,
+) -> Counts:
     """The counts of one sentence."""
     labels = oracle_labels("dynamic", siblings, scored.depths, num_slots)
-    decided = [*sentence.starts, len(sentence.ids) - 1]  # words and EOS; further pieces of a word are no decisions
     tree = tree_from_depths(sentence.of_words(scored.depths), example.words)
-    decisions = Counts(
+    attachments = Counts(
         sentences=1,
         p=accuracy(scored.choices, labels, decided),
         p_next=accuracy(scored.guesses, labels, decided),
     )
-    return decisions + count_words(example, scored) + count_brackets(example, tree)
+    return attachments + count_words(example, scored) + count_brackets(example, tree)
 
 
 def accuracy(guesses: Sequence[int] | None, labels: Sequence[int], decided: Sequence[int]) -> Accuracy:
