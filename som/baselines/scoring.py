@@ -22,7 +22,7 @@ from som.baselines.gpt2 import GPT2, gpt2
 from som.baselines.lstm import LSTMForCausalLM, lstm
 from som.evaluation import Counts, Report, Scorer, TreebankCounts, count_brackets, count_words
 from som.inference import load_weights
-from som.syntax import Example, Tree, binarise, left_branching, random_branching, right_branching
+from som.syntax import Example, Tree, binarise, left_branching_tree, random_tree, right_branching_tree
 
 BUILDERS = {"lstm": lstm, "gpt2": gpt2}
 CLASSES: dict[str, type[PreTrainedModel]] = {"lstm_lm": LSTMForCausalLM, "gpt2": GPT2}
@@ -71,8 +71,8 @@ def tree_baselines(seed: int = 0) -> dict[str, Callable[[Example], Tree]]:
     """Trees that need no learning, and the best that binary trees can be."""
     random = Random(seed)
     return {
-        "left-branching trees": lambda example: left_branching(example.words),
-        "right-branching trees": lambda example: right_branching(example.words),
-        "random trees": lambda example: random_branching(example.words, random),
+        "left-branching trees": lambda example: left_branching_tree(example.words),
+        "right-branching trees": lambda example: right_branching_tree(example.words),
+        "random trees": lambda example: random_tree(example.words, random),
         "oracle binary trees": lambda example: binarise(example.tree),
     }
