@@ -108,7 +108,7 @@ def oracle_depths(first_sibling: Tensor, depths: Tensor | None, num_slots: int, 
     return labels
 
 
-def left_branching(first_sibling: Tensor) -> Tensor:
+def to_left_branching(first_sibling: Tensor) -> Tensor:
     """Labels of the trivial tree: only the first word and EOS attach to BOS (0), all other words to the first word."""
     return first_sibling.clamp(max=1)
 
@@ -221,7 +221,7 @@ class ZeroStepParser(Parser):
         return self.scores(linear(self.project, self.read(candidates)))
 
 
-class Reading(NamedTuple):
+class ReadTokens(NamedTuple):
     """What was read: decisions, labels, states to predict from, and the state to go on with."""
 
     depths: Tensor  # (P,)
@@ -405,7 +405,7 @@ class SOMModel(SOMPreTrainedModel):
         given: Tensor | None,
         marginal: bool,
         inside: Tensor | None = None,
-    ) -> Reading:
+    ) -> ReadTokens:
         """Reads a whole batch (P, D): explores where decisions are not given, learns where gradients are wanted."""
         x = self.norm(words).to(words.dtype)
         state = SOMState.empty(batch.shape[0], x) if state is None else state
@@ -430,7 +430,7 @@ class SOMModel(SOMPreTrainedModel):
         prediction = self.predict(nodes, layout, state, best, given is not None, marginal)
         final = partial(layout.final_state, nodes, prediction.prefix)
         word_depths = layout.word_depths.to(depths.device)
-        return Reading(depths, word_depths, attach_logits, best, *prediction[:3], final)
+        return ReadTokens(depths, word_depths, attach_logits, best, *prediction[:3], final)
 
     def step(
         self,
@@ -439,7 +439,7 @@ class SOMModel(SOMPreTrainedModel):
         marginal: bool,
         given: Tensor | None = None,
         inside: Tensor | None = None,
-    ) -> Reading:
+    ) -> ReadTokens:
         """Reads one token per row (B, D), without gradient: the recurrence as it is defined, with no bookkeeping."""
         x = self.norm(words).to(words.dtype)
         state = SOMState.empty(len(x), x) if state is None else state
@@ -447,7 +447,7 @@ class SOMModel(SOMPreTrainedModel):
         e = choose(attach_logits, self.training) if given is None else (given - 1).clamp(min=0)
         depth = torch.where(state.depth < 0, 0, e + 1)
         state = self.attach(x, state, e, inside)
-        return Reading(depth, state.depth, attach_logits, None, *self.predict_from(state, marginal), lambda: state)
+        return ReadTokens(depth, state.depth, attach_logits, None, *self.predict_from(state, marginal), lambda: state)
 
     def attachment_logits(self, x: Tensor, state: SOMState, inside: Tensor | None = None) -> Tensor:
         """(B, N): p, where does the word x (B, D) attach? A piece `inside` a word (B,) has no choice."""
@@ -599,7 +599,7 @@ class SOMModel(SOMPreTrainedModel):
     def labels(self, first_sibling: Tensor, batch: Batch) -> Tensor:
         """(B, longest row): the tree labels the oracle goes by."""
         labels = batch.justify(first_sibling)
-        return left_branching(labels) if self.config.oracle == "left_branching" else labels
+        return to_left_branching(labels) if self.config.oracle == "left_branching" else labels
 
     def best_depths(self, labels: Tensor, depths: Tensor, batch: Batch) -> Tensor:
         """(P,): the oracle's labels, given the decisions taken."""

@@ -2,14 +2,13 @@
 
 python scripts/bllip.py xs --bllip bllip_87_89_wsj --train xs.txt --validation dev.txt --test test.txt --suites suites
 
-With --bllip, the files of --train, --validation and --test name files of that folder, one a line; these are
+With --bllip, the files of --train, --validation and --test name files of that folder, one per line; these are
 constituency trees. Without it, they are the treebanks themselves: the paper's are dependency trees, in CoNLL-U.
 The size md has GPT-2's vocabulary: --gpt2 names the folder with its two files.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import record
+from lab import Lab, make_parser
+from shared_rows import BARE, MODELS
 
 from som.data import SPLITS
 from som.evaluation import evaluate_syntaxgym, load_suites
@@ -24,45 +25,48 @@ from som.inference import load
 from som.syntax import listed_files
 from som.training import NUM_SLOTS
 
-ROWS = {
-    "SOM": {},
-    "dSOM": {"dsom": True},
-    "left-branching": {"oracle": "left_branching"},
-    "− prediction network": {"prediction_network": False},
+VARIANTS = {
+    "SOM": MODELS["SOM"],
+    "dSOM": MODELS["dSOM"],
+    "left-branching": MODELS["left-branching"],
+    "− prediction network": BARE,
 }
 
 
-def splits(args: argparse.Namespace) -> dict[str, record.Files]:
+def find_splits(lab: Lab) -> dict[str, record.Files]:
     """The corpus by split."""
-    files = {split: getattr(args, split) for split in SPLITS}
-    if args.bllip:
-        files = {split: listed_files(args.bllip, lists) for split, lists in files.items()}
-    return {split: record.shortened(args, f"bllip-{args.size}-{split}", files[split]) for split in SPLITS}
+    options = lab.options
+    files = {split: getattr(options, split) for split in SPLITS}
+    if options.bllip:
+        files = {split: listed_files(options.bllip, lists) for split, lists in files.items()}
+    return {split: record.shorten(lab, f"bllip-{options.size}-{split}", files[split]) for split in SPLITS}
 
 
-def measure(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
-    gpt2 = f"gpt2:{args.gpt2}" if args.gpt2 else "gpt2"
-    tokenizer = gpt2 if args.size == "md" else "word"
-    options = {"tokenizer": tokenizer, "num_slots": NUM_SLOTS[args.tree]}
-    data = record.prepared(args, f"bllip-{args.size}-{args.tree}", splits(args), **options)
-    run = record.trained(args, data, name, seed, preset=f"bllip-{args.size}", tree=args.tree, **ROWS[name])
-    result = record.measured(run, record.held_out(splits(args)))
-    if args.suites:
-        result["evaluations"]["syntaxgym"] = evaluate_syntaxgym(*load(run), load_suites(args.suites)).to_json()
+def measure(lab: Lab, name: str, settings: dict[str, Any], seed: int) -> dict[str, Any]:
+    options, tree, splits = lab.options, settings["tree"], find_splits(lab)
+    gpt2 = f"gpt2:{options.gpt2}" if options.gpt2 else "gpt2"
+    tokenizer = gpt2 if options.size == "md" else "word"
+    slots = NUM_SLOTS[tree]
+    data = record.prepare_once(lab, f"bllip-{options.size}-{tree}", splits, tokenizer=tokenizer, num_slots=slots)
+    run = record.train_or_resume(lab, data, name, seed, **settings)
+    result = record.evaluate_run(run, record.select_held_out(splits))
+    if options.suites:
+        result["evaluations"]["syntaxgym"] = evaluate_syntaxgym(*load(run), load_suites(options.suites)).to_json()
     return result
 
 
-def main(args: argparse.Namespace) -> None:
-    args.tree = args.tree or ("constituency" if args.bllip else "dependency")
-    titles = {f"{name}, {args.size}, {args.tree} trees": name for name in ROWS}
-    for title in record.wanted(args, titles):
-        settings = {"preset": f"bllip-{args.size}", "tree": args.tree, **ROWS[titles[title]]}
-        for seed in args.seeds or (0,):
-            record.record(args, title, seed, settings, partial(measure, args, titles[title], seed))
+def rows(lab: Lab) -> record.Rows:
+    size, tree = lab.options.size, lab.options.tree or ("constituency" if lab.options.bllip else "dependency")
+    made = {}
+    for name, variant in VARIANTS.items():
+        settings = {"preset": f"bllip-{size}", "tree": tree, **variant}
+        row = record.Row(partial(measure, lab, name, settings), settings, settings)
+        made[f"{name}, {size}, {tree} trees"] = row
+    return made
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    parser = record.flags(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("size", choices=["xs", "sm", "md"])
     parser.add_argument("--bllip", type=Path, metavar="DIR", help="the corpus")
     for split in SPLITS:
@@ -71,7 +75,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tree", choices=["dependency", "constituency"], help=note)
     parser.add_argument("--suites", type=Path, metavar="DIR", help="SyntaxGym's suites")
     parser.add_argument("--gpt2", type=Path, metavar="DIR", help="vocab.json and merges.txt")
-    return record.run(main, parser, argv)
+    return record.run_table(rows, __file__, parser, argv)
 
 
 if __name__ == "__main__":

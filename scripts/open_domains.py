@@ -5,34 +5,32 @@ python scripts/open_domains.py
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import record
-from open_ablation import MODELS, THREE, ewt, ewt_data
+from lab import Lab, make_parser
+from shared_rows import MODELS, THREE, find_ewt, prepare_ewt
 
 ROWS = ("SOM", "dSOM", "left-branching")
 TREEBANKS = {"EWT": "ewt", "GUM": "gum", "ParTUT": "partut", "LinES": "lines", "Pronouns": "pronouns", "PUD": "pud"}
 
 
-def measure(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
-    run = record.trained(args, ewt_data(args), name, seed, **MODELS[name])
-    files = {name: record.treebank(args, f"ud/en_{file}-ud-test.conllu.gz") for name, file in TREEBANKS.items()}
-    return record.measured(run, files)
+def measure(lab: Lab, name: str, seed: int) -> dict[str, Any]:
+    run = record.train_or_resume(lab, prepare_ewt(lab), name, seed, **MODELS[name])
+    files = {name: record.find_treebank(lab, f"ud/en_{file}-ud-test.conllu.gz") for name, file in TREEBANKS.items()}
+    return record.evaluate_run(run, files)
 
 
-def main(args: argparse.Namespace) -> None:
-    ewt(args)  # told at once if it is not there
-    for name in record.wanted(args, ROWS):
-        for seed in args.seeds or THREE:
-            record.record(args, name, seed, MODELS[name], partial(measure, args, name, seed))
+def rows(lab: Lab) -> record.Rows:
+    find_ewt(lab)  # said at once if it is not there
+    return {name: record.Row(partial(measure, lab, name), MODELS[name], MODELS[name], THREE) for name in ROWS}
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    return record.run(main, record.flags(__doc__, open_data=True), argv)
+    return record.run_table(rows, __file__, make_parser(__doc__, open_data=True), argv)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ The sample's 199 files are split in their order: the last 20 are the test split,
 
 from __future__ import annotations
 
-import argparse
 import csv
 import sys
 from collections.abc import Sequence
@@ -15,67 +14,62 @@ from functools import partial
 from typing import Any
 
 import record
-from open_ablation import THREE
+from lab import Lab, make_parser
+from shared_rows import PARSER, THREE, builder_and_kind
 
-from modeling_som import SOMForCausalLM
-from som.baselines import ShiftReduce, shift_reduce, tree_baselines
-from som.training import Builder, make_model
+from som.baselines import tree_baselines
 
-PARSER = {"prediction_network": False, "lm_loss_weight": 0.0}
-SOMS = {
+SOMS: dict[str, dict[str, Any]] = {
     "SOM": {},
     "SOM, oracle's next attachment": {"next_attachment": "oracle"},
     "dSOM": {"dsom": True},
     "− prediction network − LM loss": PARSER,
     "shift-reduce": PARSER,
 }
-TREES = tuple(tree_baselines())
-SMALL_BATCHES = {"batch_size": 32, "epochs": 12}  # the sample has a third of EWT's words: steps enough all the same
+# the sample has a third of EWT's words: steps enough all the same
+SMALL_BATCHES = {"tree": "constituency", "batch_size": 32, "epochs": 12}
 HELD_OUT = 20  # files of each of the last two splits
 
 
-def splits(args: argparse.Namespace) -> dict[str, record.Files]:
+def split_sample(lab: Lab) -> dict[str, record.Files]:
     """The sample's trees, split by source file."""
-    whole = record.examples((record.existing(args.data / "ptb-sample" / "wsj-combined.mrg.gz"),))
-    with open(record.existing(args.data / "ptb-sample" / "index.csv"), encoding="utf-8", newline="") as rows:
-        sizes = [int(row["sentences"]) for row in csv.DictReader(rows)]
+    folder = lab.data / "ptb-sample"
+    whole = record.read_examples((record.check_file(folder / "wsj-combined.mrg.gz"),))
+    with open(record.check_file(folder / "index.csv"), encoding="utf-8", newline="") as lines:
+        sizes = [int(line["sentences"]) for line in csv.DictReader(lines)]
     if sum(sizes) != len(whole):
-        raise ValueError(f"{args.data}/ptb-sample: index.csv counts {sum(sizes)} trees, the file has {len(whole)}")
+        raise ValueError(f"{folder}: index.csv counts {sum(sizes)} trees, the file has {len(whole)}")
     test = len(whole) - sum(sizes[-HELD_OUT:])
     validation = test - sum(sizes[-2 * HELD_OUT : -HELD_OUT])
     parts = {"train": whole[:validation], "validation": whole[validation:test], "test": whole[test:]}
-    folder = args.runs / "treebanks"
     return {
-        split: (record.write_trees(folder / f"ptb-sample-{split}.mrg", trees[: args.sentences]),)
+        split: (record.write_trees(lab.runs / "treebanks" / f"ptb-sample-{split}.mrg", trees[: lab.sentences]),)
         for split, trees in parts.items()
     }
 
 
-def builder_and_kind(name: str) -> tuple[Builder, type[SOMForCausalLM]]:
-    """What builds the model of a row, and what reads it."""
-    return (shift_reduce, ShiftReduce) if name == "shift-reduce" else (make_model, SOMForCausalLM)
-
-
-def measure_som(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
-    data = record.prepared(args, "ptb-sample", splits(args), num_slots=30)
+def measure_som(lab: Lab, name: str, seed: int) -> dict[str, Any]:
+    splits = split_sample(lab)
+    data = record.prepare_once(lab, "ptb-sample", splits, num_slots=30)
     build, kind = builder_and_kind(name)
-    run = record.trained(args, data, name, seed, build, tree="constituency", **SMALL_BATCHES, **SOMS[name])
-    return record.measured(run, record.held_out(splits(args)), kind=kind)
+    run = record.train_or_resume(lab, data, name, seed, build, **SMALL_BATCHES, **SOMS[name])
+    return record.evaluate_run(run, record.select_held_out(splits), kind=kind)
 
 
-def measure_trees(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
-    return record.measured_trees(name, seed, record.held_out(splits(args)))
+def measure_trees(lab: Lab, name: str, seed: int) -> dict[str, Any]:
+    return record.evaluate_tree_baseline(name, seed, record.select_held_out(split_sample(lab)))
 
 
-def main(args: argparse.Namespace) -> None:
-    for name in record.wanted(args, [*SOMS, *TREES]):
-        measure = measure_som if name in SOMS else measure_trees
-        for seed in args.seeds or (THREE if name in SOMS else THREE[:1]):
-            record.record(args, name, seed, SOMS.get(name, {}), partial(measure, args, name, seed))
+def rows(lab: Lab) -> record.Rows:
+    soms = {
+        name: record.Row(partial(measure_som, lab, name), settings, {**SMALL_BATCHES, **settings}, THREE)
+        for name, settings in SOMS.items()
+    }
+    return {**soms, **{name: record.Row(partial(measure_trees, lab, name)) for name in tree_baselines()}}
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    return record.run(main, record.flags(__doc__, open_data=True), argv)
+    return record.run_table(rows, __file__, make_parser(__doc__, open_data=True), argv)
 
 
 if __name__ == "__main__":

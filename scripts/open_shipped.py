@@ -12,16 +12,15 @@ validation split. It has no teachers.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import open_language_models as language_models
 import record
-from open_ablation import ewt, ewt_data
+import shared_rows as shared
+from lab import Lab, make_parser
 
 from som.baselines import lstm
 
@@ -39,70 +38,66 @@ RECIPE = {  # larger than the models of the tables and trained longer
 }
 BEFORE = "before/som/checkpoint"  # among the runs
 TAUGHT = {**RECIPE, "epochs": 4}  # more, after those of the model that it begins with
-LSTM_RECIPE = {**language_models.OWN, "batch_size": 64, "embedding_dropout": 0.2, "output_dropout": 0.5}
+LSTM_RECIPE = {**shared.OWN, "batch_size": 64, "embedding_dropout": 0.2, "output_dropout": 0.5}
 LSTMS = {f"shipped LSTM {decay}": {"epochs": 10, "weight_decay": decay} for decay in (0.3, 1.0)}  # the better one
 
 
-def som_run(args: argparse.Namespace, seed: int) -> Path:
-    return record.trained(args, ewt_data(args), "shipped SOM", seed, **RECIPE)
+def train_som(lab: Lab, seed: int) -> Path:
+    return record.train_or_resume(lab, shared.prepare_ewt(lab), "shipped SOM", seed, **RECIPE)
 
 
-def start_of(args: argparse.Namespace) -> str:
+def find_start(lab: Lab) -> str:
     """What the others begin with; a trial has words and sizes of its own."""
-    return str(som_run(args, 0) if args.given else record.existing(args.runs / BEFORE / "config.json").parent)
+    return str(train_som(lab, 0) if lab.sizes else record.check_file(lab.runs / BEFORE / "config.json").parent)
 
 
-def further_run(args: argparse.Namespace, seed: int) -> Path:
-    return record.trained(args, ewt_data(args), "further SOM", seed, **TAUGHT, start=start_of(args))
+def train_further(lab: Lab, seed: int) -> Path:
+    data = shared.prepare_ewt(lab)
+    return record.train_or_resume(lab, data, "further SOM", seed, **TAUGHT, start=find_start(lab))
 
 
-def taught_run(args: argparse.Namespace, seed: int) -> Path:
-    start = start_of(args)
-    teachers = [start, str(som_run(args, 1))]
-    return record.trained(args, ewt_data(args), "taught SOM", seed, **TAUGHT, start=start, teachers=teachers)
+def train_with_teachers(lab: Lab, seed: int) -> Path:
+    data, start = shared.prepare_ewt(lab), find_start(lab)
+    teachers = [start, str(train_som(lab, 1))]
+    return record.train_or_resume(lab, data, "taught SOM", seed, **TAUGHT, start=start, teachers=teachers)
 
 
 SOMS = {
-    "SOM": (som_run, "marginal", RECIPE),
-    "SOM, beam": (som_run, "beam", RECIPE),
-    "SOM, four more epochs": (further_run, "marginal", TAUGHT),  # and no teachers
-    "SOM, taught": (taught_run, "marginal", TAUGHT),
-    "SOM, taught, beam": (taught_run, "beam", TAUGHT),
+    "SOM": (train_som, "marginal", RECIPE),
+    "SOM, beam": (train_som, "beam", RECIPE),
+    "SOM, four more epochs": (train_further, "marginal", TAUGHT),  # and no teachers
+    "SOM, taught": (train_with_teachers, "marginal", TAUGHT),
+    "SOM, taught, beam": (train_with_teachers, "beam", TAUGHT),
 }
 
 
-def measure_som(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
-    run, method, _ = SOMS[name]
-    return record.measured(run(args, seed), record.held_out(ewt(args)), method)
+def measure_som(lab: Lab, name: str, seed: int) -> dict[str, Any]:
+    train, method, _ = SOMS[name]
+    return record.evaluate_run(train(lab, seed), record.select_held_out(shared.find_ewt(lab)), method)
 
 
-def measure_lstm(args: argparse.Namespace, name: str, seed: int) -> dict[str, Any]:
-    rate = language_models.best_rate(args, name)
-    runs = {one: lstm_run(args, one, rate, seed) for one in LSTMS}
+def measure_lstm(lab: Lab, name: str, seed: int) -> dict[str, Any]:
+    rate = shared.find_best_rate(lab, name)
+    runs = {one: train_lstm(lab, one, rate, seed) for one in LSTMS}
     tried = {one: record.validation_ppl(run) for one, run in runs.items()}
-    return {"tried": tried, **language_models.measured(args, runs[min(tried, key=tried.__getitem__)], name)}
+    return {"tried": tried, **shared.evaluate_neural_run(lab, runs[min(tried, key=tried.__getitem__)], name)}
 
 
-def lstm_run(args: argparse.Namespace, name: str, rate: float, seed: int) -> Path:
+def train_lstm(lab: Lab, name: str, rate: float, seed: int) -> Path:
     settings = {**RECIPE, **LSTM_RECIPE, "learning_rate": rate, **LSTMS[name]}
-    return record.trained(args, ewt_data(args), name, seed, lstm, **settings)
+    return record.train_or_resume(lab, shared.prepare_ewt(lab), name, seed, lstm, **settings)
 
 
-ROWS = {
-    **{name: (measure_som, settings) for name, (_, _, settings) in SOMS.items()},
-    "LSTM": (measure_lstm, {**LSTM_RECIPE, "best of": LSTMS}),
-}
-
-
-def main(args: argparse.Namespace) -> None:
-    for name in record.wanted(args, ROWS):
-        measure, settings = ROWS[name]
-        for seed in args.seeds or (0,):
-            record.record(args, name, seed, settings, partial(measure, args, name, seed))
+def rows(lab: Lab) -> record.Rows:
+    soms = {name: record.Row(partial(measure_som, lab, name), recipe, recipe) for name, (_, _, recipe) in SOMS.items()}
+    settings, training = {**LSTM_RECIPE, "best of": LSTMS}, {**RECIPE, **LSTM_RECIPE}
+    by_grid = ("learning_rate", "weight_decay", "epochs")
+    lstms = {"LSTM": record.Row(partial(measure_lstm, lab, "LSTM"), settings, training, by_grid=by_grid)}
+    return {**soms, **lstms}
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    return record.run(main, record.flags(__doc__, open_data=True), argv)
+    return record.run_table(rows, __file__, make_parser(__doc__, open_data=True), argv)
 
 
 if __name__ == "__main__":

@@ -8,69 +8,77 @@ The dependencies are those of the Stanford converter, sections 2–21, 24 and 23
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import open_parsing as parsing
 import record
-from open_ablation import ROWS as ABLATION
-from open_ablation import Row
+from lab import Lab, make_parser
+from shared_rows import ABLATION, PARSER, Variant, builder_and_kind
 
 from som.baselines import tree_baselines
 from som.data import SPLITS
 from som.syntax import wsj_files
 from som.training import NUM_SLOTS
 
-ROWS = {  # by kind of trees
-    "dependency": {name: row for name, row in ABLATION.items() if row.tokenizer == "word"},
+VARIANTS = {  # by kind of trees
+    "dependency": {name: variant for name, variant in ABLATION.items() if variant.tokenizer == "word"},
     "constituency": {
         "SOM": ABLATION["SOM"],
         "dSOM": ABLATION["dSOM"],
-        "shift-reduce": Row("shift-reduce", parsing.PARSER),
-        **{name: Row(name) for name in tree_baselines()},
+        "shift-reduce": Variant("shift-reduce", PARSER),
+        **{name: Variant(name) for name in tree_baselines()},
     },
 }
 
 
-def splits(args: argparse.Namespace, tree: str) -> dict[str, record.Files]:
+def find_splits(lab: Lab, tree: str) -> dict[str, record.Files]:
     """The treebank with one kind of trees, by split."""
-    given = ([file] for file in args.dependencies or [])
-    files = wsj_files(args.wsj) if tree == "constituency" else dict(zip(SPLITS, given, strict=True))
-    return {split: record.shortened(args, f"ptb-{tree}-{split}", files[split]) for split in SPLITS}
+    given = ([file] for file in lab.options.dependencies or [])
+    files = wsj_files(lab.options.wsj) if tree == "constituency" else dict(zip(SPLITS, given, strict=True))
+    return {split: record.shorten(lab, f"ptb-{tree}-{split}", files[split]) for split in SPLITS}
 
 
-def measure(args: argparse.Namespace, tree: str, name: str, seed: int) -> dict[str, Any]:
+def measure(lab: Lab, tree: str, name: str, seed: int) -> dict[str, Any]:
     """A row with one kind of trees."""
-    files = splits(args, tree)
+    files = find_splits(lab, tree)
     if name in tree_baselines():
-        return record.measured_trees(name, seed, record.held_out(files))
-    row, data = ROWS[tree][name], record.prepared(args, f"ptb-{tree}", files, num_slots=NUM_SLOTS[tree])
-    build, kind = parsing.builder_and_kind(name)
-    run = record.trained(args, data, row.model, seed, build, preset="ptb", tree=tree, **row.settings)
-    return record.measured(run, record.held_out(files), row.method, row.gold, kind)
+        return record.evaluate_tree_baseline(name, seed, record.select_held_out(files))
+    variant = VARIANTS[tree][name]
+    data = record.prepare_once(lab, f"ptb-{tree}", files, num_slots=NUM_SLOTS[tree])
+    build, kind = builder_and_kind(name)
+    run = record.train_or_resume(lab, data, variant.model, seed, build, **training_settings(tree, name))
+    return record.evaluate_run(run, record.select_held_out(files), variant.method, variant.gold, kind)
 
 
-def main(args: argparse.Namespace) -> None:
-    if not args.wsj and not args.dependencies:
+def training_settings(tree: str, name: str) -> dict[str, Any]:
+    return {"preset": "ptb", "tree": tree, **VARIANTS[tree][name].settings}
+
+
+def make_row(lab: Lab, tree: str, name: str) -> record.Row:
+    settings = training_settings(tree, name)
+    return record.Row(partial(measure, lab, tree, name), settings, None if name in tree_baselines() else settings)
+
+
+def rows(lab: Lab) -> record.Rows:
+    given = {"dependency": lab.options.dependencies, "constituency": lab.options.wsj}
+    if not any(given.values()):
         raise ValueError("expected --wsj DIR for constituents, --dependencies TRAIN VALIDATION TEST, or both")
-    given = {"dependency": args.dependencies, "constituency": args.wsj}
-    rows = {f"{name}, {tree} trees": (tree, name) for tree in ROWS if given[tree] for name in ROWS[tree]}
-    for title in record.wanted(args, rows):
-        tree, name = rows[title]
-        settings = {"preset": "ptb", "tree": tree, **ROWS[tree][name].settings}
-        for seed in args.seeds or (0,):
-            record.record(args, title, seed, settings, partial(measure, args, tree, name, seed))
+    return {
+        f"{name}, {tree} trees": make_row(lab, tree, name)
+        for tree in VARIANTS
+        if given[tree]
+        for name in VARIANTS[tree]
+    }
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    parser = record.flags(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--wsj", type=Path, metavar="DIR", help="the folder of the sections")
     parser.add_argument("--dependencies", type=Path, nargs=3, metavar="F", help="CoNLL-U files of the three splits")
-    return record.run(main, parser, argv)
+    return record.run_table(rows, __file__, parser, argv)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the scripts share: their flags, and results that say how they came about.
+"""What the scripts share: treebanks, trained models, and results that say how they came about.
 
 A row of a table is trained and measured once: its result, a JSON file, is the sign that it is done. An interrupted
 script, started again, skips finished rows and goes on with the training that was interrupted. Trained models are
@@ -9,138 +9,73 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
-import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from transformers.utils import logging
+import torch
+from datasets import load_from_disk
+from lab import Lab, run_in_lab
+from transformers import PreTrainedModel
 
 from modeling_som import SOMForCausalLM
+from modeling_som.tokenization_som import load_tokenizer
 from som.baselines import evaluate_trees, tree_baselines
-from som.cli import USER_ERRORS, positive, progress_bars_only_in_terminals
-from som.data import SUMMARY, prepare
-from som.evaluation import evaluate
+from som.data import SUMMARY, SOMCollator, prepare
+from som.evaluation import Report, evaluate
 from som.files import write_whole
 from som.hub import slug
 from som.inference import load
-from som.provenance import provenance
 from som.syntax import Example, evalb_line, read_treebank, treebank_files
-from som.training import LOG, RUN, Builder, make_model, train
+from som.training import LOG, RUN, Builder, TrainSettings, make_model, make_settings, train
 
-ROOT = Path(__file__).resolve().parent.parent
-DATA = ROOT.parent / "shared" / "data"
 Files = tuple[Path, ...]
-TINY = {"hidden_size": 16, "epochs": 1, "sentences": 100}
-PAPER = {"next_attachment": "sampled"}  # what a row does not change is as there
-# What a model of the open tables has unless its row says otherwise; all of them train on two cores in some hours.
-OPEN = {
-    **PAPER,
-    "hidden_size": 128,
-    "batch_size": 64,
-    "epochs": 6,
-    "learning_rate": 4e-3,
-    "weight_decay": 0.0,
-    "dropout": 0.1,
-}
-
-
-# The command line
-
-
-def flags(description: str | None, open_data: bool = False) -> argparse.ArgumentParser:
-    """What every script understands; those that use open data want a folder of it."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    if open_data:
-        note = f"with ud/, ptb-sample/, syntaxgym/ and blimp/ ({DATA.relative_to(ROOT.parent)} beside the project)"
-        parser.add_argument("--data", type=Path, default=DATA, metavar="DIR", help=note)
-    parser.add_argument("--runs", type=Path, default=Path("runs"), metavar="DIR", help="trained models (runs)")
-    parser.add_argument(
-        "--results", type=Path, metavar="DIR", help="figures (results, of other sizes than the tables' in RUNS)"
-    )
-    parser.add_argument("--only", nargs="+", metavar="ROW", help="these rows of the table")
-    parser.add_argument("--seeds", type=int, nargs="+", metavar="N", help="instead of those of each row")
-    parser.add_argument("--epochs", type=positive, metavar="N")
-    parser.add_argument("--hidden-size", type=positive, metavar="D")
-    parser.add_argument("--tiny", action="store_true", help="a trial: 100 sentences, hidden size 16, one epoch")
-    return parser
-
-
-def run(
-    main: Callable[[argparse.Namespace], None], parser: argparse.ArgumentParser, argv: Sequence[str] | None
-) -> int:
-    """Call a script's main function and return its exit code; what is wrong with the input is one line."""
-    args = parser.parse_args(argv)
-    args.script = Path(sys.modules[main.__module__].__file__ or "").stem
-    args.command = shlex.join(["python", f"scripts/{args.script}.py", *(sys.argv[1:] if argv is None else argv)])
-    args.provenance = provenance()
-    args.budget = OPEN if "data" in args else PAPER
-    sizes = TINY if args.tiny else {}
-    args.sentences = sizes.get("sentences")
-    args.given = {name: getattr(args, name) or sizes.get(name) for name in ("epochs", "hidden_size")}
-    args.given = {name: value for name, value in args.given.items() if value}
-    if args.given:  # its models and figures are not those of the tables
-        args.runs /= "tiny" if args.tiny else slug(" ".join(f"{name} {value}" for name, value in args.given.items()))
-    args.results = args.results or (args.runs / "results" if args.given else Path("results"))
-    progress_bars_only_in_terminals()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()  # the Trainer takes tied weights, which are saved once, for missing ones
-    try:
-        if not getattr(args, "data", ROOT).is_dir():
-            raise FileNotFoundError(f"{args.data}: there is no such folder; --data names that of treebanks and suites")
-        main(args)
-    except KeyboardInterrupt:
-        print(f"interrupted; the same command goes on: {args.command}", file=sys.stderr)
-        return 130
-    except USER_ERRORS as error:
-        print(f"{args.script}: error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
-    return 0
 
 
 # Data
 
 
-def treebank(args: argparse.Namespace, file: str) -> Files:
+def find_treebank(lab: Lab, file: str) -> Files:
     """A treebank of the data folder, or for a trial its first sentences."""
-    return shortened(args, file, (existing(args.data / file),))
+    return shorten(lab, file, (check_file(lab.data / file),))
 
 
-def existing(path: Path) -> Path:
+def check_file(path: Path) -> Path:
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file")
     return path
 
 
-def shortened(args: argparse.Namespace, name: str, files: Sequence[Path]) -> Files:
+def shorten(lab: Lab, name: str, files: Sequence[Path]) -> Files:
     """Files of a treebank as they are, or for a trial its first sentences, in a file of that name."""
-    if not args.sentences:
+    if not lab.sentences:
         return tuple(files)
-    path = args.runs / "treebanks" / f"{Path(name).name.partition('.')[0]}.mrg"
-    return (write_trees(path, islice(read_treebank(files), args.sentences)),)
+    path = lab.runs / "treebanks" / f"{Path(name).name.partition('.')[0]}.mrg"
+    return (write_trees(path, islice(read_treebank(files), lab.sentences)),)
 
 
 def write_trees(file: Path, examples: Iterable[Example]) -> Path:
-    """Sentences with their trees as a treebank of their own, one a line."""
+    """Sentences with their trees as a treebank of their own, one per line."""
     file.parent.mkdir(parents=True, exist_ok=True)
     write_whole(file, "".join(f"{evalb_line(example.tree)}\n" for example in examples))
     return file
 
 
-def prepared(args: argparse.Namespace, name: str, splits: Mapping[str, Files], **options: Any) -> Path:
+def prepare_once(lab: Lab, name: str, splits: Mapping[str, Files], **options: Any) -> Path:
     """The folder of a data set, made if it is not there; options are those of `som.data.prepare`."""
-    folder = args.runs / "data" / name
+    folder = lab.runs / "data" / name
     if not (folder / SUMMARY).is_file():
         print(f"{folder}: preparing", flush=True)
         prepare(splits, folder, **options)
-    check_files(folder, splits)
+    check_sources(folder, splits)
     return folder
 
 
-def check_files(folder: Path, splits: Mapping[str, Files]) -> None:
+def check_sources(folder: Path, splits: Mapping[str, Files]) -> None:
     """Refuses a data set that was made of other files; the project may have moved meanwhile."""
     made = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))["splits"]
     for split, files in splits.items():
@@ -150,11 +85,11 @@ def check_files(folder: Path, splits: Mapping[str, Files]) -> None:
 
 
 @cache
-def examples(files: Files) -> list[Example]:
+def read_examples(files: Files) -> list[Example]:
     return list(read_treebank(files))
 
 
-def held_out(splits: Mapping[str, Files]) -> dict[str, Files]:
+def select_held_out(splits: Mapping[str, Files]) -> dict[str, Files]:
     """What is measured on: choices are made by the validation split, tables show the test split."""
     return {split: splits[split] for split in ("validation", "test")}
 
@@ -162,29 +97,27 @@ def held_out(splits: Mapping[str, Files]) -> dict[str, Files]:
 # Models
 
 
-def trained(
-    args: argparse.Namespace, data: Path, name: str, seed: int, build: Builder = make_model, **settings: Any
-) -> Path:
-    """The run of a model, which is begun, resumed or already there."""
-    folder = args.runs / data.name / f"{slug(name)}-{seed}"
-    train(data, folder, resume=True, build=build, seed=seed, **with_sizes(args, settings))
+def train_or_resume(lab: Lab, data: Path, name: str, seed: int, build: Builder = make_model, **settings: Any) -> Path:
+    """The folder of a trained model: training is begun, resumed or already done. This may take hours."""
+    folder = lab.runs / data.name / f"{slug(name)}-{seed}"
+    train(data, folder, resume=True, build=build, seed=seed, **add_budget(lab, settings))
     return folder
 
 
-def with_sizes(args: argparse.Namespace, settings: Mapping[str, Any]) -> dict[str, Any]:
+def add_budget(lab: Lab, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings, with the table's budget and the command line's sizes; a dSOM's syntactic part is a quarter."""
-    sized = {**args.budget, **settings, **args.given}
+    sized = {**lab.budget, **settings, **lab.sizes}
     quarter = settings.get("dsom") and "hidden_size" in sized
     return {**sized, **({"syntactic_size": sized["hidden_size"] // 4} if quarter else {})}
 
 
-def about_run(folder: Path, parameters: int) -> dict[str, Any]:
+def describe_run(folder: Path, model: PreTrainedModel) -> dict[str, Any]:
     """What is kept of a training: all its settings, the model's size, what it was trained on, and its validations."""
     run = json.loads((folder / RUN).read_text(encoding="utf-8"))
     log = map(json.loads, (folder / LOG).read_text(encoding="utf-8").splitlines())
     validations = [entry for entry in log if "eval_ppl" in entry]
     about = {"training": run["settings"], "data": run["data"], "best": run["validation"], "validations": validations}
-    return {"parameters": parameters, **about}
+    return {"parameters": model.num_parameters(), **about}
 
 
 def validation_ppl(folder: Path) -> float:
@@ -192,7 +125,34 @@ def validation_ppl(folder: Path) -> float:
     return json.loads((folder / RUN).read_text(encoding="utf-8"))["validation"]["ppl"]
 
 
-def measured(
+def training_speed(model: PreTrainedModel, data: Path, batch_size: int, batches: int = 20) -> dict[str, Any]:
+    """Words per second of training steps, on batches of similar lengths from all over the training split.
+
+    The learning rate is 0, so the weights stay as they are. The clock of the training itself does not serve: it knows
+    nothing of what came before an interruption."""
+    rows = load_from_disk(str(data))["train"].sort("length")
+    tokenizer = load_tokenizer(data)
+    tokenizer.padding_side = "right"
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.0)
+    starts = [(len(rows) - batch_size) * number // batches for number in range(batches)]
+    words, seconds = 0, 0.0
+    model.train()
+    for number, start in enumerate([starts[batches // 2], *starts]):  # the first one warms up
+        chosen = rows.select(range(max(0, start), min(len(rows), max(0, start) + batch_size))).to_list()
+        batch, began = SOMCollator(tokenizer)(chosen), time.perf_counter()
+        model(**batch).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if number:
+            words, seconds = words + sum(len(row["words"]) for row in chosen), seconds + time.perf_counter() - began
+    model.eval()
+    return {"words_per_second": words / seconds, "threads": torch.get_num_threads()}
+
+
+# Measures
+
+
+def evaluate_run(
     folder: Path,
     treebanks: Mapping[str, Files],
     method: str | None = None,
@@ -202,50 +162,96 @@ def measured(
     """A trained SOM's figures on treebanks."""
     model, tokenizer = load(folder, kind)
     reports = {
-        name: evaluate(model, tokenizer, examples(files), method, gold, name).to_json()
-        for name, files in treebanks.items()
+        name: evaluate(model, tokenizer, read_examples(files), method, gold, name) for name, files in treebanks.items()
     }
-    return {**about_run(folder, model.num_parameters()), "evaluations": reports}
+    return {**describe_run(folder, model), "evaluations": to_json(reports)}
 
 
-def measured_trees(name: str, seed: int, treebanks: Mapping[str, Files]) -> dict[str, Any]:
+def evaluate_tree_baseline(name: str, seed: int, treebanks: Mapping[str, Files]) -> dict[str, Any]:
     """The figures of trees that need no model."""
     parse = tree_baselines(seed)[name]
-    reports = {split: evaluate_trees(parse, examples(files), name, split) for split, files in treebanks.items()}
-    return {"evaluations": {split: report.to_json() for split, report in reports.items()}}
+    reports = {one: evaluate_trees(parse, read_examples(files), name, one) for one, files in treebanks.items()}
+    return {"evaluations": to_json(reports)}
+
+
+def to_json(reports: Mapping[str, Report]) -> dict[str, Any]:
+    return {name: report.to_json() for name, report in reports.items()}
 
 
 # Results
 
 
-def record(
-    args: argparse.Namespace, row: str, seed: int, settings: Mapping[str, Any], measure: Callable[[], dict[str, Any]]
-) -> None:
-    """Measure a row of the script's table and keep the result, unless that has been done."""
-    file = result_file(args, args.script, row, seed)
-    where = {"table": args.script, "row": row, "place": args.rows.index(row), "seed": seed}
-    about = {**where, "settings": {**settings, **args.given}}
+@dataclass(frozen=True)
+class Row:
+    """A row of a table: how it is measured with a seed, and what its result must have been made with to count."""
+
+    measure: Callable[[int], dict[str, Any]]
+    settings: Mapping[str, Any] = field(default_factory=dict)  # in which it differs from other rows
+    training: Mapping[str, Any] | None = None  # of its model; None if nothing is trained
+    seeds: Sequence[int] = (0,)
+    by_grid: Sequence[str] = ()  # settings of training that a grid decides
+
+
+Rows = Mapping[str, Row]
+
+
+def run_table(
+    rows: Callable[[Lab], Rows], script: str, parser: argparse.ArgumentParser, argv: Sequence[str] | None
+) -> int:
+    """Fill the table of a script, whose file is given, and return the exit code."""
+    return run_in_lab(lambda lab: fill_table(lab, rows(lab)), Path(script).stem, parser, argv)
+
+
+def fill_table(lab: Lab, rows: Rows) -> None:
+    """Measure the rows asked for, in the order of the table."""
+    if unknown := [name for name in lab.only if name not in rows]:
+        raise ValueError(f"there is no row {unknown[0]!r}; there are {'; '.join(rows)}")
+    for place, (name, row) in enumerate(rows.items()):
+        if not lab.only or name in lab.only:
+            for seed in lab.seeds or row.seeds:
+                record(lab, place, name, row, seed)
+
+
+def record(lab: Lab, place: int, name: str, row: Row, seed: int) -> None:
+    """Measure a row with a seed and keep the result, unless that has been done."""
+    file = result_file(lab, lab.script, name, seed)
+    about = {"table": lab.script, "row": name, "place": place, "seed": seed}
+    about["settings"] = {**row.settings, **lab.sizes}
     if file.is_file():
-        before = json.loads(file.read_text(encoding="utf-8"))["settings"]
-        if before != about["settings"]:
-            raise ValueError(
-                f"{file}: was made with {before}, expected {about['settings']}: remove it or use --results"
-            )
-        print(f"{row}, seed {seed}: done before", flush=True)
+        check_result(lab, file, row)
+        print(f"{name}, seed {seed}: done before", flush=True)
         return
-    print(f"{row}, seed {seed}", flush=True)
-    result = {**about, "command": args.command, **args.provenance, **measure()}
+    print(f"{name}, seed {seed}", flush=True)
+    result = {**about, "command": lab.command, **lab.provenance, **row.measure(seed)}
     file.parent.mkdir(parents=True, exist_ok=True)
     write_whole(file, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
 
 
-def result_file(args: argparse.Namespace, table: str, row: str, seed: int) -> Path:
-    return args.results / table / f"{slug(row)}-{seed}.json"
+def result_file(lab: Lab, table: str, row: str, seed: int) -> Path:
+    return lab.results / table / f"{slug(row)}-{seed}.json"
 
 
-def wanted(args: argparse.Namespace, rows: Iterable[str]) -> list[str]:
-    """The rows asked for, in the order of the table."""
-    args.rows = list(rows)
-    if unknown := [row for row in args.only or [] if row not in args.rows]:
-        raise ValueError(f"there is no row {unknown[0]!r}; there are {'; '.join(args.rows)}")
-    return [row for row in args.rows if not args.only or row in args.only]
+def check_result(lab: Lab, file: Path, row: Row) -> None:
+    """Refuses a result of other settings than those of the row, or of a model that was trained otherwise.
+
+    Of the training, what the result file does not say is not compared: some settings are newer than some files."""
+    result, settings = json.loads(file.read_text(encoding="utf-8")), {**row.settings, **lab.sizes}
+    if result["settings"] != settings:
+        raise ValueError(
+            f"{file}: was made with {result['settings']}, expected {settings}: remove it or use --results"
+        )
+    trained, expected = result.get("training", {}), effective_settings(lab, row)
+    for name in sorted(trained.keys() & expected):
+        if trained[name] != expected[name]:
+            change = f"{name} {trained[name]}, expected {expected[name]}"
+            raise ValueError(f"{file}: was trained with {change}: remove it or use --results")
+
+
+def effective_settings(lab: Lab, row: Row) -> dict[str, Any]:
+    """All that a row asks of its training: what is given, and what preset, kind of trees and dSOM make of it."""
+    if row.training is None:
+        return {}
+    given, default = add_budget(lab, row.training), asdict(TrainSettings())
+    made = asdict(make_settings(**given))
+    asked = {name for name, value in made.items() if name in given or value != default[name]}
+    return {name: made[name] for name in asked - {*row.by_grid}}

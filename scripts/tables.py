@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Result = dict[str, Any]  # one file
-Rows = dict[str, list[Result]]  # by row of a table, a result a seed
-OF_THE_DATA = ("items with an unknown critical word", "pairs of equal likelihood")  # and of the vocabulary
+Rows = dict[str, list[Result]]  # by row of a table, one result per seed
+# of the data and the vocabulary, not of the model
+OF_THE_DATA = ("items with an unknown critical word", "pairs of equal likelihood", "pairs with an unknown word")
+WHOLE = ("words/s", "vocabulary")  # columns of whole numbers
 BLOCK = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -41,7 +43,7 @@ def read(folder: Path) -> Rows:
 
 
 def check_alike(row: str, results: Sequence[Result]) -> None:
-    """Refuses to take the mean of models that were not trained alike."""
+    """Validates that results to be averaged are of models that were trained alike."""
     first, *others = [{**result.get("training", {}), "seed": None} for result in results]
     for result, other in zip(results[1:], others, strict=True):
         if differing := [name for name in first.keys() & other if first[name] != other[name]]:  # some are newer
@@ -67,12 +69,16 @@ def figure(values: Sequence[float | None], title: str) -> str:
 
     >>> figure([0.8, 0.82], "UF1, n-ary"), figure([3_941_204], "parameters"), figure([None], "p' acc")
     ('81.00 ± 1.41', '3.94M', '–')
+    >>> figure([1204.2, 1205.0], "words/s")
+    '1,205'
     """
     known = [value for value in values if value is not None]
     if not known:
         return "–"
     if title == "parameters":
         return f"{known[0] / 1e6:.2f}M"
+    if title in WHOLE:
+        return f"{fmean(known):,.0f}"
     kind = "ppl" if "ppl" in title else "share"
     return " ± ".join(cell(kind, value) for value in ([fmean(known), stdev(known)] if len(known) > 1 else known))
 
@@ -92,8 +98,16 @@ def parameters(result: Result) -> float | None:
     return result.get("parameters")
 
 
+def vocabulary(result: Result) -> float | None:
+    return result.get("vocabulary")
+
+
+def words_per_second(result: Result) -> float | None:
+    return result.get("speed", {}).get("words_per_second")
+
+
 def per_word(result: Result) -> float | None:
-    """Perplexity a word, where words are in pieces; elsewhere it is the same as a token's."""
+    """Perplexity per word, where words are in pieces; elsewhere it is the same as a token's."""
     word, token = measure("ppl_per_word")(result), measure("ppl")(result)
     return None if word == token else word
 
@@ -103,7 +117,7 @@ def measures(*names: str) -> dict[str, Callable[[Result], float | None]]:
 
 
 def domains(rows: Rows) -> str:
-    """A column for perplexity and one for UF1 a treebank."""
+    """A column for perplexity and one for UF1, for each treebank."""
     treebanks = dict.fromkeys(name for results in rows.values() for one in results for name in one["evaluations"])
     columns = {}
     for treebank in treebanks:
@@ -112,13 +126,13 @@ def domains(rows: Rows) -> str:
     return table(rows, columns)
 
 
-def syntax(rows: Rows) -> str:
+def syntax(rows: Rows, left_out: Sequence[str] = OF_THE_DATA) -> str:
     """Scores of SyntaxGym, in all and by circuit, then those of BLiMP, of the seeds that have read it."""
     parts = []
     for section in ("syntaxgym", "blimp"):
         read = {name: [one for one in results if section in one["evaluations"]] for name, results in rows.items()}
-        if every := [one["evaluations"][section]["measures"] for results in read.values() for one in results]:
-            names = [name for name in every[0] if name not in OF_THE_DATA]
+        every = [one["evaluations"][section]["measures"] for results in read.values() for one in results]
+        if names := dict.fromkeys(name for measures in every for name in measures if name not in left_out):
             parts.append(table(read, {name: measure(name, section) for name in names}))
     return "\n".join(parts)
 
@@ -128,6 +142,15 @@ PARSING = {"parameters": parameters, **measures("uf1_nary", "uf1_binarised", "pp
 SUITES = {"SG, 31 published suites": measure("SG, 31 published suites", "syntaxgym")}
 SHIPPED = {"parameters": parameters, **measures("ppl", "ppl_without_eos", "p_acc", "uf1_binarised", "uf1_nary")}
 WORDS = {"parameters": parameters, **measures("ppl", "ppl_without_eos")}
+XS = {
+    "parameters": parameters,
+    "vocabulary": vocabulary,
+    "words/s": words_per_second,
+    **measures("ppl", "p_acc", "uf1_binarised", "uf1_nary"),
+    "ppl a word": per_word,
+    "EWT, ppl": measure("ppl", "EWT test"),
+    "EWT, UF1": measure("uf1_binarised", "EWT test"),
+}
 TABLES: dict[str, Callable[[Rows], str]] = {
     "open_ablation": lambda rows: table(rows, {**ABLATION, "ppl a word": per_word}),
     "open_language_models": lambda rows: table(rows, WORDS),
@@ -135,6 +158,7 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "open_parsing": lambda rows: table(rows, PARSING),
     "open_syntax": syntax,
     "open_shipped": lambda rows: table(rows, SHIPPED),
+    "open_xs": lambda rows: f"{table(rows, XS)}\n{syntax(rows, left_out=())}",
     "ptb": lambda rows: table(rows, ABLATION),
     "bllip": lambda rows: table(rows, {**ABLATION, "ppl a word": per_word, **SUITES}),
 }
@@ -144,7 +168,7 @@ TABLES: dict[str, Callable[[Rows], str]] = {
 
 
 def curves(rows: Rows) -> Figure:
-    """Validation by epoch, a line a trained model, the mean of its seeds; only what can be compared.
+    """Validation by epoch, one line per trained model, the mean of its seeds; only what can be compared.
 
     All are of the same vocabulary, and left-branching labels, which are almost always right, are left out."""
     from matplotlib.ticker import MaxNLocator, NullLocator
@@ -196,7 +220,7 @@ def by_length(rows: Rows) -> Figure:
 
 
 def by_circuit(rows: Rows) -> Figure:
-    """SyntaxGym's circuits, a bar a model."""
+    """SyntaxGym's circuits, one bar per model."""
     figure, (axes,) = panels_of(1)
     circuits = list(next(iter(rows.values()))[0]["evaluations"]["syntaxgym"]["all"]["circuits"])
     for place, (name, results) in enumerate(rows.items()):
@@ -223,7 +247,7 @@ def panels_of(number: int) -> tuple[Figure, Iterable[Any]]:
 
 
 def greedy(rows: Rows) -> Rows:
-    """One row a trained model: those read in other ways, or with the trees given, have the same curves and trees."""
+    """One row per trained model: those read in other ways, or with the trees given, have the same curves and trees."""
     plain = {"method": "greedy", "gold": False}
     return {
         name.removesuffix(", greedy"): results
@@ -238,6 +262,7 @@ PICTURES: dict[str, dict[str, Callable[[Rows], Figure]]] = {
         "uf1_by_length": lambda rows: by_length(greedy(rows)),
     },
     "open_syntax": {"sg_by_circuit": by_circuit},
+    "open_xs": {"xs_sg_by_circuit": by_circuit},
 }
 
 

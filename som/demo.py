@@ -20,13 +20,13 @@ from som.baselines import KneserNey, evaluate_trees, evaluate_words, tree_baseli
 from som.data import SUMMARY
 from som.evaluation import (
     LABELS,
+    BlimpCounts,
     Pair,
     cell,
     evaluate,
     evaluate_blimp,
     judge_pairs,
     percent,
-    score_blimp,
     table_of_numbers,
 )
 from som.files import write_whole
@@ -106,7 +106,7 @@ def compare(model: Any, tokenizer: Any, bigrams: KneserNey, examples: Sequence[E
         "left branching": evaluate_trees(trees["left-branching trees"], examples, "left branching", "builtin"),
         "gold, binary": evaluate_trees(trees["oracle binary trees"], examples, "gold, binary", "builtin"),
     }
-    measures = {column: report.total.measures() for column, report in reports.items()}
+    measures = {column: report.measures() for column, report in reports.items()}
     rows = {LABELS[name]: {column: cell(name, measures[column][name]) for column in reports} for name in MEASURES}
     return rows | judge(model, tokenizer, bigrams, columns=list(reports))
 
@@ -114,12 +114,12 @@ def compare(model: Any, tokenizer: Any, bigrams: KneserNey, examples: Sequence[E
 def judge(model: Any, tokenizer: Any, bigrams: KneserNey, columns: Sequence[str]) -> dict[str, dict[str, str]]:
     """How many minimal pairs are told apart, all and by kind."""
     pairs = [Pair(pair.kind, pair.kind, "syntax", pair.good, pair.bad) for pair in grammar.minimal_pairs()]
-    judged = dict.fromkeys(columns, score_blimp([], []))  # trees alone tell none
-    judged["SOM"] = evaluate_blimp(model, tokenizer, pairs).report
-    judged["bigrams"] = judge_pairs(bigrams, tokenizer, pairs, "bigrams").report
-    rows = {"minimal pairs": {column: percent(report.mean) for column, report in judged.items()}}
+    judged = dict.fromkeys(columns, BlimpCounts())  # trees alone tell none
+    judged["SOM"] = evaluate_blimp(model, tokenizer, pairs).counts
+    judged["bigrams"] = judge_pairs(bigrams, tokenizer, pairs, "bigrams").counts
+    rows = {"minimal pairs": {column: percent(counts.mean) for column, counts in judged.items()}}
     for kind in grammar.PAIR_KINDS:
-        shares = {column: report.paradigms.get(kind, Accuracy()).value for column, report in judged.items()}
+        shares = {column: counts.paradigms.get(kind, Accuracy()).value for column, counts in judged.items()}
         rows[f"  {kind.replace('_', ' ')}"] = {column: percent(share) for column, share in shares.items()}
     return rows
 

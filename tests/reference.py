@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from som.syntax.oracle import gold_depths, left_branching, oracle_labels
+from som.syntax.oracle import gold_depths, left_branching_siblings, oracle_labels
 
 LIVE_NOWHERE = -torch.inf
 
@@ -137,7 +137,7 @@ def labels_of(model, first_sibling: list[int], depths: list[int]) -> list[int]:
 
 def gold(model, first_sibling: list[int]) -> list[int]:
     if model.config.oracle == "left_branching":
-        first_sibling = left_branching(len(first_sibling))
+        first_sibling = left_branching_siblings(len(first_sibling))
     return gold_depths(first_sibling, model.config.num_slots)
 
 

@@ -1,12 +1,12 @@
 """The scripts behind the results, on a toy version of their data: what they record, skip, go on with and refuse."""
 
-import argparse
 import gzip
 import importlib
 import json
 import os
 import re
 import shutil
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 import som
+from som.evaluation.blimp import UNKNOWN
 from som.syntax import grammar
 from som.syntax.metrics import evalb_line
 from som.syntax.treebanks import Example, read_treebank
@@ -51,12 +52,12 @@ def scripts():
     """Imports a script; the trial is made still smaller."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "scripts"))
-        record = importlib.import_module("record")
-        patch.setitem(record.TINY, "hidden_size", 8)
-        patch.setitem(record.TINY, "sentences", 12)
-        patch.setattr(
-            importlib.import_module("open_language_models"), "RATES", dict.fromkeys(("LSTM", "GPT-2"), (1e-3, 3e-3))
-        )
+        lab, shared, xs = map(importlib.import_module, ("lab", "shared_rows", "open_xs"))
+        patch.setitem(lab.TINY, "hidden_size", 8)
+        patch.setitem(lab.TINY, "sentences", 12)
+        patch.setattr(shared, "RATES", dict.fromkeys(("LSTM", "GPT-2"), (1e-3, 3e-3)))
+        patch.setattr(xs, "GRID", dict.fromkeys(("SOM", "LSTM"), [(2e-3, 8), (4e-3, 4)]))
+        patch.setitem(xs.SOMS, "dSOM", {"syntactic_size": 2})
         yield importlib.import_module
 
 
@@ -75,6 +76,9 @@ def lab(tmp_path_factory):
     tests = (f"{name}-ud-test" for name in ("ewt", "gum", "partut", "lines", "pronouns", "pud"))
     for name in ("ewt-ud-train", "ewt-ud-dev", *tests):
         zipped(folder / "data" / "ud" / f"en_{name}.conllu.gz", conllu)
+    others = "\n\n".join(sentence.strip() for sentence in sentences[40:]) + "\n\n"  # with words not seen in training
+    for name, text in {"train-xs": conllu, "dev": conllu, "test": others}.items():
+        zipped(folder / "data" / "amalgum" / f"{name}.conllu.gz", text)
     trees = [evalb_line(example.tree) + "\n" for example in read_treebank([next((folder / "data" / "ud").iterdir())])]
     zipped(folder / "data" / "ptb-sample" / "wsj-combined.mrg.gz", "".join(trees))
     (folder / "data" / "ptb-sample" / "index.csv").write_text("file,sentences\n" + "x,1\n" * len(trees))
@@ -97,6 +101,7 @@ def arguments(script: str, lab: Path) -> list[str]:
         "open_parsing": ["SOM", "right-branching trees", "oracle binary trees"],
         "open_syntax": ["SOM", "LSTM"],
         "open_shipped": ["SOM, taught, beam", "LSTM"],
+        "open_xs": ["SOM", "SOM, bpe:8000", "LSTM", "Kneser-Ney"],
         "ptb": [
             "SOM, constituency trees",
             "shift-reduce, constituency trees",
@@ -119,7 +124,7 @@ def arguments(script: str, lab: Path) -> list[str]:
     return [*where, *common]
 
 
-OPEN = ("ablation", "language_models", "domains", "parsing", "syntax", "shipped")
+OPEN = ("ablation", "language_models", "domains", "parsing", "syntax", "shipped", "xs")
 SCRIPTS = (*(f"open_{table}" for table in OPEN), "ptb", "bllip")
 
 
@@ -169,41 +174,120 @@ def test_rows_measure_what_they_are_named_after(done):
     assert (done / "runs/tiny/ewt-word/taught_som-0").is_dir()  # what scripts/shipped_checkpoint.sh packs
 
 
+def test_the_comparison_at_the_papers_scale_says_what_its_table_shows(scripts, done):
+    by_row = {result["row"]: result for result in results(done, "open_xs")}
+    for row, result in by_row.items():
+        assert set(result["evaluations"]) == {"validation", "test", "EWT test", "syntaxgym", "blimp"}
+        words = row != "SOM, bpe:8000"
+        for section, share in (("syntaxgym", "items with an unknown critical word"), ("blimp", UNKNOWN)):
+            assert (share in result["evaluations"][section]["measures"]) == words
+        assert result["vocabulary"] > 0
+        if row != "Kneser-Ney":
+            assert result["parameters"] > 0 and result["speed"]["words_per_second"] > 0
+    pieces = by_row["SOM, bpe:8000"]["evaluations"]["test"]
+    assert pieces["counts"]["p"]["total"] == pieces["counts"]["words_with_eos"]["tokens"]
+    assert pieces["counts"]["with_eos"]["tokens"] > pieces["counts"]["words_with_eos"]["tokens"]
+    page = scripts("tables").TABLES["open_xs"](scripts("tables").read(done / "results" / "open_xs"))
+    for column in ("parameters", "words/s", "vocabulary", "ppl a word", "EWT, UF1", "Garden-Path Effects", UNKNOWN):
+        assert f"| {column} |" in page
+
+
+def test_the_speed_of_training_is_measured_without_changing_the_model(scripts, done):
+    folder = done / "runs" / "tiny"
+    model, _ = som.load(folder / "xs-word3" / "som-0")
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    speed = scripts("record").training_speed(model, folder / "data" / "xs-word3", batch_size=5, batches=2)
+    assert speed["words_per_second"] > 0 and not model.training
+    for name, weight in model.state_dict().items():
+        torch.testing.assert_close(weight, before[name], rtol=0, atol=0)
+
+
 def test_the_lstm_beside_the_shipped_one_is_the_better_of_its_trainings(scripts, monkeypatch):
-    shipped = scripts("open_shipped")
-    monkeypatch.setattr(shipped.language_models, "best_rate", lambda args, name: 1e-3)
-    monkeypatch.setattr(shipped, "lstm_run", lambda args, name, rate, seed: Path(name))
+    shipped, shared = scripts("open_shipped"), scripts("shared_rows")
+    monkeypatch.setattr(shared, "find_best_rate", lambda lab, name: 1e-3)
+    monkeypatch.setattr(shipped, "train_lstm", lambda lab, name, rate, seed: Path(name))
     tried = dict(zip(shipped.LSTMS, (90.0, 80.0), strict=True))
     monkeypatch.setattr(scripts("record"), "validation_ppl", lambda run: tried[run.name])
-    monkeypatch.setattr(shipped.language_models, "measured", lambda args, run, name: {"measured": run.name})
-    assert shipped.measure_lstm(argparse.Namespace(), "LSTM", 0) == {"tried": tried, "measured": "shipped LSTM 1.0"}
+    monkeypatch.setattr(shared, "evaluate_neural_run", lambda lab, run, name: {"measured": run.name})
+    expected = {"tried": tried, "measured": "shipped LSTM 1.0"}
+    assert shipped.measure_lstm(scripts("lab").Lab(), "LSTM", 0) == expected
 
 
 def test_a_learning_rate_once_found_serves_all_seeds_and_tables(scripts, tmp_path, monkeypatch):
-    models = scripts("open_language_models")
-    args = argparse.Namespace(results=tmp_path, given={})
-    monkeypatch.setattr(models, "neural_run", lambda args, name, seed, rate: rate)
+    shared, Lab = scripts("shared_rows"), scripts("lab").Lab
+    monkeypatch.setattr(shared, "train_neural", lambda lab, name, seed, rate: rate)
     monkeypatch.setattr(scripts("record"), "validation_ppl", lambda rate: -rate)  # the highest would be taken
     (tmp_path / "open_language_models").mkdir()
     result = {"settings": {}, "training": {"learning_rate": 1e-3}}
     (tmp_path / "open_language_models" / "lstm-0.json").write_text(json.dumps(result))
-    assert models.best_rate(args, "LSTM") == 1e-3
-    assert models.best_rate(args, "GPT-2") == 3e-3  # no result
-    args.given = {"hidden_size": 8}
-    assert models.best_rate(args, "LSTM") == 3e-3  # the result is of another size
+    assert shared.find_best_rate(Lab(results=tmp_path), "LSTM") == 1e-3
+    assert shared.find_best_rate(Lab(results=tmp_path), "GPT-2") == 3e-3  # no result
+    other = Lab(results=tmp_path, sizes={"hidden_size": 8})
+    assert shared.find_best_rate(other, "LSTM") == 3e-3  # the result is of another size
 
 
 def test_blimp_is_read_by_the_first_seed_alone_and_shown_all_the_same(scripts, done):
     first = next(one for one in results(done, "open_syntax") if one["row"] == "SOM")
     sizes = {"hidden_size": 8, "epochs": 1}
-    args = argparse.Namespace(data=done / "data", runs=done / "runs" / "tiny", sentences=12, budget={}, given=sizes)
-    second = {**first, **scripts("open_syntax").measure(args, "SOM", 1)}
+    lab = scripts("lab").Lab(data=done / "data", runs=done / "runs" / "tiny", sentences=12, sizes=sizes)
+    second = {**first, **scripts("open_syntax").measure_som(lab, "SOM", 1)}
     assert set(first["evaluations"]) == {"syntaxgym", "blimp"}
     assert set(second["evaluations"]) == {"syntaxgym"}
     *_, header, _, alone = scripts("tables").syntax({"SOM": [first]}).splitlines()
     *_, both = scripts("tables").syntax({"SOM": [first, second]}).splitlines()
     assert "BLiMP, mean of paradigms" in header
     assert alone == both  # one seed
+
+
+@pytest.mark.parametrize("script", [f"open_{table}" for table in OPEN])
+def test_every_result_in_the_repository_counts_as_done(script, scripts, monkeypatch, capsys):
+    monkeypatch.setattr(scripts("open_domains"), "find_ewt", lambda lab: None)
+    lab, record = scripts("lab"), scripts("record")
+    files = list((ROOT / "results" / script).glob("*.json"))
+    here = lab.Lab(script=script, results=ROOT / "results", budget=lab.OPEN)
+    rows = scripts(script).rows(here)
+    for result in map(json.loads, (file.read_text("utf-8") for file in files)):
+        assert list(rows)[result["place"]] == result["row"]
+        record.record(here, result["place"], result["row"], rows[result["row"]], result["seed"])
+    assert capsys.readouterr().out.count("done before") == len(files)
+
+
+@pytest.mark.parametrize("settings", [{"hidden_size": 64}, {"dsom": True}, {"dropout": 0.2}, {"tree": "constituency"}])
+def test_a_result_of_a_model_that_was_trained_otherwise_is_refused(scripts, settings):
+    lab, record = scripts("lab"), scripts("record")
+    here = lab.Lab(script="open_ablation", results=ROOT / "results", budget=lab.OPEN)
+    row = scripts("open_ablation").rows(here)["SOM"]
+    changed = replace(row, training={**row.training, **settings})
+    with pytest.raises(ValueError, match="som-0.json: was trained with .*, expected .*: remove it or use --results"):
+        record.record(here, 0, "SOM", changed, 0)
+
+
+def test_a_result_that_says_nothing_of_its_training_counts_as_done(scripts, tmp_path, capsys):
+    lab, record = scripts("lab"), scripts("record")
+    here = lab.Lab(script="table", results=tmp_path)
+    row = record.Row(lambda seed: pytest.fail("measured again"), {"a": 1}, {"hidden_size": 64})
+    (tmp_path / "table").mkdir()
+    (tmp_path / "table" / "som-0.json").write_text(json.dumps({"settings": {"a": 1}}))
+    record.record(here, 0, "SOM", row, 0)
+    assert "done before" in capsys.readouterr().out
+
+
+RUNS = {  # what trainings of earlier sessions are called; a new name would train them again
+    "open_ablation": "ewt-word/som-0 ewt-word/no_lm_loss-0 ewt-word/dsom-0",
+    "open_language_models": "ewt-word/som-0 ewt-word/lstm_0_003-0 ewt-word/gpt_2_0_001-0",
+    "open_parsing": "ptb-sample/som-0",
+    "open_shipped": "ewt-word/shipped_som-1 ewt-word/taught_som-0 ewt-word/shipped_lstm_0_3-0",
+    "open_xs": "xs-word3/som-0 xs-word3/lstm-0 xs-bpe8000/som_bpe_8000-0 xs-fifth-word3/som_0_002_8-0",
+    "ptb": "ptb-constituency/shift_reduce-0 ptb-dependency/som-0",
+    "bllip": "bllip-xs-constituency/dsom-0",
+}
+
+
+@pytest.mark.parametrize("script", RUNS)
+def test_runs_and_data_keep_their_names(script, done):
+    for name in RUNS[script].split():
+        assert (done / "runs" / "tiny" / name / "training.json").is_file()
+        assert (done / "runs" / "tiny" / "data" / Path(name).parent / "som.json").is_file()
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -252,7 +336,7 @@ def test_data_made_of_other_files_are_refused(scripts, lab, tmp_path):
     def prepared(train: str) -> Path:
         names = {"train": train, "validation": "ewt-ud-dev", "test": "ewt-ud-test"}
         splits = {split: (lab / "data" / "ud" / f"en_{name}.conllu.gz",) for split, name in names.items()}
-        return scripts("record").prepared(argparse.Namespace(runs=tmp_path), "ewt", splits)
+        return scripts("record").prepare_once(scripts("lab").Lab(runs=tmp_path), "ewt", splits)
 
     assert prepared("ewt-ud-train") == prepared("ewt-ud-train")
     with pytest.raises(ValueError, match="ewt: train was not made of .*en_pud-ud-test"):
@@ -260,9 +344,10 @@ def test_data_made_of_other_files_are_refused(scripts, lab, tmp_path):
 
 
 def test_other_sizes_than_the_tables_have_folders_of_their_own(scripts):
-    seen, record = [], scripts("record")
-    for flags in ([], ["--epochs", "2", "--hidden-size", "64"], ["--tiny"]):
-        record.run(lambda args: seen.append((str(args.runs), str(args.results))), record.flags(""), flags)
+    lab = scripts("lab")
+    commands = ([], ["--epochs", "2", "--hidden-size", "64"], ["--tiny"])
+    made = [lab.Lab.of("table", lab.make_parser("").parse_args(flags), flags) for flags in commands]
+    seen = [(str(one.runs), str(one.results)) for one in made]
     sizes, tiny = "runs/epochs_2_hidden_size_64", "runs/tiny"
     assert seen == [("runs", "results"), (sizes, f"{sizes}/results"), (tiny, f"{tiny}/results")]
 

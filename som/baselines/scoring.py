@@ -2,7 +2,7 @@
 
 An LSTM and a GPT-2 are made with about as many parameters as a SOM of the same hidden size and vocabulary:
 `train(data, run, build=lstm)`. Everything that predicts words is a scorer, sequences of ids to `Scored`, and can be
-measured like a SOM: `evaluate_words`, `som.targeted.judge_suites`, `som.targeted.judge_pairs`.
+measured like a SOM: `evaluate_words`, `som.evaluation.judge_suites`, `som.evaluation.judge_pairs`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from modeling_som.sentences_som import encode
 from modeling_som.tokenization_som import load_tokenizer
 from som.baselines.gpt2 import GPT2, gpt2
 from som.baselines.lstm import LSTMForCausalLM, lstm
-from som.evaluation import Counts, Report, Scorer, count_brackets, count_words, sums_by_length
+from som.evaluation import Counts, Report, Scorer, TreebankCounts, count_brackets, count_words
 from som.inference import load_weights
-from som.syntax import Example, Tree, binarise, left_branching, random_branching, right_branching
+from som.syntax import Example, Tree, binarise, left_branching_tree, random_tree, right_branching_tree
 
 BUILDERS = {"lstm": lstm, "gpt2": gpt2}
 CLASSES: dict[str, type[PreTrainedModel]] = {"lstm_lm": LSTMForCausalLM, "gpt2": GPT2}
@@ -52,25 +52,27 @@ def score_neural(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> 
 
 def evaluate_words(
     scorer: Scorer, tokenizer: PreTrainedTokenizerFast, examples: Sequence[Example], method: str, name: str
-) -> Report:
+) -> Report[TreebankCounts]:
     """Perplexity on a treebank of what knows no trees."""
     scored = scorer([encode(tokenizer, example.words).ids for example in examples])
     counts = (Counts(sentences=1) + count_words(*one) for one in zip(examples, scored, strict=True))
-    return Report(name, method, False, sums_by_length(examples, counts))
+    return Report(name, method, TreebankCounts.of(examples, counts))
 
 
-def evaluate_trees(parse: Callable[[Example], Tree], examples: Sequence[Example], method: str, name: str) -> Report:
+def evaluate_trees(
+    parse: Callable[[Example], Tree], examples: Sequence[Example], method: str, name: str
+) -> Report[TreebankCounts]:
     """Brackets on a treebank of what predicts no words."""
     counts = (Counts(sentences=1) + count_brackets(example, parse(example)) for example in examples)
-    return Report(name, method, False, sums_by_length(examples, counts))
+    return Report(name, method, TreebankCounts.of(examples, counts))
 
 
 def tree_baselines(seed: int = 0) -> dict[str, Callable[[Example], Tree]]:
     """Trees that need no learning, and the best that binary trees can be."""
     random = Random(seed)
     return {
-        "left-branching trees": lambda example: left_branching(example.words),
-        "right-branching trees": lambda example: right_branching(example.words),
-        "random trees": lambda example: random_branching(example.words, random),
+        "left-branching trees": lambda example: left_branching_tree(example.words),
+        "right-branching trees": lambda example: right_branching_tree(example.words),
+        "random trees": lambda example: random_tree(example.words, random),
         "oracle binary trees": lambda example: binarise(example.tree),
     }

@@ -84,12 +84,12 @@ def evaluations(args: argparse.Namespace) -> dict[str, Callable]:
     return jobs
 
 
-def compare(args: argparse.Namespace, result: Any, others: dict[str, Any], console: Any) -> None:
+def compare(args: argparse.Namespace, report: Any, others: dict[str, Any], console: Any) -> None:
     """Show a model's SyntaxGym scores beside those of others."""
     from som.evaluation import comparison, comparison_table, syntaxgym_chart
 
     name = Path(args.checkpoint or "SOM").name
-    scores = comparison(result.report, name, others)
+    scores = comparison(report, name, others)
     console.print(comparison_table(scores, name))
     if args.chart:
         write_picture(syntaxgym_chart(scores, name), args.chart)

@@ -1,13 +1,12 @@
 """From treebanks to batches: vocabularies, data sets on disk, the collator."""
 
-from som.data.collator import IGNORED, SOMCollator
+from som.data.collator import SOMCollator
 from som.data.datasets import SPLITS, SUMMARY, fingerprint, prepare, token_siblings
 from som.data.sources import hub_sentences
 from som.data.summary import summary_table, typical_tree
 from som.data.vocabularies import make_tokenizer, set_word_rules
 
 __all__ = [
-    "IGNORED",
     "SOMCollator",
     "SPLITS",
     "SUMMARY",

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-IGNORED = -100  # what losses leave out
+from modeling_som.layout_som import NONE
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class SOMCollator:
         batch = {  # (B, T) each
             "input_ids": self.pad([row["input_ids"] for row in rows], self.tokenizer.pad_token_id),
             "attention_mask": self.pad([[1] * len(row["input_ids"]) for row in rows], 0),
-            "labels": self.pad([[IGNORED, *row.get("labels", row["input_ids"])[1:]] for row in rows], IGNORED),
+            "labels": self.pad([[NONE, *row.get("labels", row["input_ids"])[1:]] for row in rows], NONE),
         }
         if "first_sibling" in rows[0]:
-            batch["first_sibling"] = self.pad([row["first_sibling"] for row in rows], IGNORED)
+            batch["first_sibling"] = self.pad([row["first_sibling"] for row in rows], NONE)
         return batch
 
     def pad(self, rows: Sequence[Sequence[int]], value: int) -> Tensor:

@@ -60,9 +60,11 @@ def prepare(
     with written_whole(Path(out), overwrite) as folder:
         scratch = folder.parent
         files = {split: source_files(splits[split], folder / f"{split}.conllu") for split in SPLITS}
-        parsed = {split: parse(files[split], split, scratch, skip_bad, num_proc) for split in SPLITS}
+        parsed = {split: read_rows(files[split], split, scratch, skip_bad, num_proc) for split in SPLITS}
         vocabulary = make_tokenizer(tokenizer, parsed["train"]["words"])
-        encoded = {split: encode(parsed[split], vocabulary, scratch / f"{split}.arrow", num_proc) for split in SPLITS}
+        encoded = {
+            split: tokenize_rows(parsed[split], vocabulary, scratch / f"{split}.arrow", num_proc) for split in SPLITS
+        }
         summary: dict[str, Any] = {
             "tokenizer": tokenizer,
             "vocab_size": len(vocabulary),
@@ -100,7 +102,7 @@ def written_whole(folder: Path, overwrite: bool) -> Iterator[Path]:
         new.rename(folder)
 
 
-def parse(files: Sequence[Path], split: str, scratch: Path, skip_bad: bool, num_proc: int) -> Dataset:
+def read_rows(files: Sequence[Path], split: str, scratch: Path, skip_bad: bool, num_proc: int) -> Dataset:
     """The sentences of the files with their trees, one a row, in the order of the files."""
     names = [str(file) for file in files]
     dataset = Dataset.from_generator(
@@ -150,10 +152,10 @@ def fingerprint(*parts: str, files: Sequence[Path] = ()) -> str:
     return digest.hexdigest()[:32]
 
 
-def encode(parsed: Dataset, tokenizer: PreTrainedTokenizerFast, cache_file: Path, num_proc: int) -> Dataset:
+def tokenize_rows(parsed: Dataset, tokenizer: PreTrainedTokenizerFast, cache_file: Path, num_proc: int) -> Dataset:
     """The rows as token ids with the first siblings of tokens, and what is counted of them; bad rows disappear."""
     return parsed.map(
-        encode_batch,
+        tokenize_batch,
         batched=True,
         remove_columns=parsed.column_names,
         features=Features({**ENCODED, **COUNTS}),
@@ -165,7 +167,7 @@ def encode(parsed: Dataset, tokenizer: PreTrainedTokenizerFast, cache_file: Path
     )
 
 
-def encode_batch(batch: Mapping[str, list], tokenizer: PreTrainedTokenizerFast) -> dict[str, list]:
+def tokenize_batch(batch: Mapping[str, list], tokenizer: PreTrainedTokenizerFast) -> dict[str, list]:
     good = [row for row, error in enumerate(batch["error"]) if error is None]
     known = getattr(tokenizer, "known", None)  # a word vocabulary, the only kind with unknown words
     columns: dict[str, list] = {name: [] for name in (*ENCODED, *COUNTS)}

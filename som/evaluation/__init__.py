@@ -1,32 +1,25 @@
 """How good a model is: on treebanks, on SyntaxGym, on BLiMP."""
 
-from som.evaluation.blimp import BlimpResult, Pair, evaluate_blimp, judge_pairs, read_blimp, score_blimp
+from som.evaluation.blimp import BlimpCounts, Pair, compare_likelihoods, evaluate_blimp, judge_pairs, read_blimp
+from som.evaluation.competitors import comparison, comparison_table, read_competitors, syntaxgym_chart
 from som.evaluation.display import cell, percent, table_of_numbers
+from som.evaluation.report import Report
+from som.evaluation.scorers import Scorer
 from som.evaluation.suites import Suite, load_suites
-from som.evaluation.syntaxgym import (
-    Scorer,
-    SyntaxGymResult,
-    comparison,
-    comparison_table,
-    evaluate_syntaxgym,
-    judge_suites,
-    read_competitors,
-    syntaxgym_chart,
-)
+from som.evaluation.syntaxgym import SyntaxGymCounts, evaluate_syntaxgym, judge_suites
 from som.evaluation.treebanks import (
     LABELS,
     LENGTHS,
     SECTIONS,
     Counts,
-    Report,
+    TreebankCounts,
     count_brackets,
     count_words,
     evaluate,
-    sums_by_length,
 )
 
 __all__ = [
-    "BlimpResult",
+    "BlimpCounts",
     "Counts",
     "LABELS",
     "LENGTHS",
@@ -35,8 +28,10 @@ __all__ = [
     "SECTIONS",
     "Scorer",
     "Suite",
-    "SyntaxGymResult",
+    "SyntaxGymCounts",
+    "TreebankCounts",
     "cell",
+    "compare_likelihoods",
     "comparison",
     "comparison_table",
     "count_brackets",
@@ -50,8 +45,6 @@ __all__ = [
     "percent",
     "read_blimp",
     "read_competitors",
-    "score_blimp",
-    "sums_by_length",
     "syntaxgym_chart",
     "table_of_numbers",
 ]

@@ -1,23 +1,20 @@
-"""SyntaxGym: test suites, their prediction formulas, and accuracy per item, suite and circuit.
+"""SyntaxGym's test suites: their items, prediction formulas and circuits.
 
 An item of a suite is a sentence in several conditions, cut into numbered regions. Predictions compare surprisals of
-regions, summed over their tokens; an empty region has none. Two readings of "the item is passed" are kept apart:
-`all` its predictions hold, or the `first` one does. The published scores are of the second kind (two suites have more
-than one prediction, and one of those asks for equal surprisals), so compare with them by the second.
+regions, summed over their tokens; an empty region has none.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from som.evaluation.formulas import Formula, Name
+from som.evaluation.formulas import Formula
 
 # what a suite's name begins with, and its circuit
 CIRCUITS = {
@@ -33,11 +30,10 @@ CIRCUITS = {
 }
 UNPUBLISHED = ("fgd-embed3", "fgd-embed4", "nn-nv-rpl")  # the authors leave these out: 31 suites of 34
 Key = tuple[str, int, str]  # suite, item, condition
-Regions = Mapping[int, float]  # surprisal by region number
 
 
 @dataclass(frozen=True)
-class Sentence:
+class SuiteSentence:
     """An item in one condition: its text, and where in it each region is (an empty one: nowhere, start = end)."""
 
     key: Key
@@ -45,10 +41,10 @@ class Sentence:
     spans: dict[int, tuple[int, int]]
 
     @classmethod
-    def join(cls, key: Key, contents: Mapping[int, str]) -> Sentence:
+    def join(cls, key: Key, contents: Mapping[int, str]) -> SuiteSentence:
         """Join the regions by single spaces.
 
-        >>> sentence = Sentence.join(("npz", 1, "no-comma"), {1: "As he", 2: " shot", 3: "", 4: "the  woman"})
+        >>> sentence = SuiteSentence.join(("npz", 1, "no-comma"), {1: "As he", 2: " shot", 3: "", 4: "the  woman"})
         >>> sentence.text, sentence.spans
         ('As he shot the woman', {1: (0, 5), 2: (6, 10), 3: (10, 10), 4: (11, 20)})
         """
@@ -86,9 +82,9 @@ class Suite:
 
     name: str
     predictions: tuple[Formula, ...]
-    items: dict[int, dict[str, Sentence]]
+    items: dict[int, dict[str, SuiteSentence]]
 
-    def sentences(self) -> Iterator[Sentence]:
+    def sentences(self) -> Iterator[SuiteSentence]:
         """Every sentence, item by item."""
         for conditions in self.items.values():
             yield from conditions.values()
@@ -139,7 +135,7 @@ def read_suite(data: Any) -> Suite:
     if metric != "sum":
         raise ValueError(f"expected surprisals to be aggregated by sum, got {metric!r}")
     formulas = [read_prediction(entry, number) for number, entry in enumerate(parts(data, "predictions"), 1)]
-    items: dict[int, dict[str, Sentence]] = {}
+    items: dict[int, dict[str, SuiteSentence]] = {}
     for entry in parts(data, "items"):
         item = part(entry, "item_number", int, "an item")
         if item in items:
@@ -158,9 +154,9 @@ def read_prediction(entry: Any, number: int) -> Formula:
         raise ValueError(f"prediction {number}: {error}") from error
 
 
-def read_item(entry: Any, suite: str, item: int) -> dict[str, Sentence]:
+def read_item(entry: Any, suite: str, item: int) -> dict[str, SuiteSentence]:
     """The sentences of an item by condition."""
-    sentences: dict[str, Sentence] = {}
+    sentences: dict[str, SuiteSentence] = {}
     for condition in parts(entry, "conditions", f"item {item}"):
         name = part(condition, "condition_name", str, f"item {item}")
         key = (suite, item, name)
@@ -168,11 +164,11 @@ def read_item(entry: Any, suite: str, item: int) -> dict[str, Sentence]:
         contents = {part(r, "region_number", int, where(key)): part(r, "content", str, where(key)) for r in regions}
         if name in sentences or len(contents) < len(regions):
             raise ValueError(f"{where(key)}: a condition or a region occurs twice")
-        sentences[name] = Sentence.join(key, contents)
+        sentences[name] = SuiteSentence.join(key, contents)
     return sentences
 
 
-def check_names(formulas: Sequence[Formula], sentences: Mapping[str, Sentence], item: int) -> None:
+def check_names(formulas: Sequence[Formula], sentences: Mapping[str, SuiteSentence], item: int) -> None:
     """Refuse predictions about regions that an item does not have."""
     for index, formula in enumerate(formulas, 1):
         for number, condition in sorted(formula.names):
@@ -216,67 +212,3 @@ def circuit_means(suites: Mapping[str, float]) -> dict[str, float]:
         if name not in UNPUBLISHED and (of := circuit(name)):
             scores.setdefault(of, []).append(score)
     return {name: fmean(values) for name, values in sorted(scores.items())}
-
-
-@dataclass(frozen=True)
-class SyntaxGymReport:
-    """Which predictions held, by suite and item; and, if they were looked for, the items with unknown words."""
-
-    outcomes: dict[str, dict[int, tuple[bool, ...]]]
-    unknown: dict[str, list[int]] = field(default_factory=dict)
-
-    def suite_accuracy(self, passed: str = "all") -> dict[str, float]:
-        """The share of items passed, by suite."""
-        rules: dict[str, Callable[[tuple[bool, ...]], bool]] = {"all": all, "first": lambda held: held[0]}
-        rule = rules[passed]
-        return {name: fmean(map(rule, items.values())) for name, items in self.outcomes.items()}
-
-    def circuit_accuracy(self, passed: str = "all") -> dict[str, float]:
-        """The mean over the published suites of each circuit."""
-        return circuit_means(self.suite_accuracy(passed))
-
-    def mean(self, published: bool = True, passed: str = "all") -> float | None:
-        """The mean over suites: those that the authors score (31 of them), or all there are (34)."""
-        scores = [
-            score for name, score in self.suite_accuracy(passed).items() if not (published and name in UNPUBLISHED)
-        ]
-        return fmean(scores) if scores else None
-
-    def to_json(self) -> dict[str, Any]:
-        """Everything, as plain data."""
-        readings = {
-            passed: {
-                "mean_published": self.mean(True, passed),
-                "mean_all": self.mean(False, passed),
-                "circuits": self.circuit_accuracy(passed),
-                "suites": self.suite_accuracy(passed),
-            }
-            for passed in ("all", "first")
-        }
-        return {**readings, "items": self.outcomes, "items_with_unknown_words": self.unknown}
-
-
-def score(
-    suites: Sequence[Suite],
-    surprisals: Mapping[Key, Regions],
-    is_known: Callable[[str], bool] | None = None,
-) -> SyntaxGymReport:
-    """Judge every prediction by the surprisals of regions, which are given by sentence.
-
-    With `is_known`, a predicate for words, the items that have an unknown word in a critical region are listed.
-    """
-    outcomes = {suite.name: {item: judge(suite, item, surprisals) for item in suite.items} for suite in suites}
-    unknown = {suite.name: suite.items_with_unknown_words(is_known) for suite in suites} if is_known else {}
-    return SyntaxGymReport(outcomes, unknown)
-
-
-def judge(suite: Suite, item: int, surprisals: Mapping[Key, Regions]) -> tuple[bool, ...]:
-    """Whether each prediction holds for an item."""
-    values: dict[Name, float] = {}
-    for condition, sentence in suite.items[item].items():
-        if sentence.key not in surprisals:
-            raise ValueError(f"{where(sentence.key)}: there are no surprisals for this sentence")
-        values |= {(number, condition): value for number, value in surprisals[sentence.key].items()}
-    if any(math.isnan(value) for value in values.values()):
-        raise ValueError(f"suite {suite.name}, item {item}: a surprisal is not a number")
-    return tuple(bool(formula.holds(values)) for formula in suite.predictions)

@@ -3,13 +3,13 @@
 Conventions:
 - perplexity is of each sentence on its own, with EOS counted (`ppl`) and without; per token, and per word;
 - accuracy of p and p' is against the label of the *dynamic* oracle at the states that the model itself reached, for
-  every token after BOS, EOS included; also where the model was trained with another oracle;
+  every token after BOS that the model decides on, EOS included; also where it was trained with another oracle;
 - UF1 is of the words' tree, without BOS and EOS, against the treebank's trees binarised and against them as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -21,6 +21,7 @@ from modeling_som.scoring_som import Method, Scored, score
 from modeling_som.sentences_som import Sentence, encode
 from som.data import token_siblings
 from som.evaluation.display import cell, table_of_numbers
+from som.evaluation.report import Report
 from som.syntax import (
     Accuracy,
     Brackets,
@@ -71,7 +72,7 @@ class Counts:
         return {"measures": self.measures(), "counts": asdict(self)}
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Counts:
+    def from_json(cls, data: Mapping[str, Any]) -> Counts:
         empty, counts = cls(), {}
         for name, value in data["counts"].items():
             counts[name] = type(getattr(empty, name))(**value) if isinstance(value, dict) else value
@@ -92,43 +93,43 @@ LABELS = {  # what each measure is called in tables and cards
 
 
 @dataclass(frozen=True)
-class Report:
-    """Counts by length of sentence, and how they came about."""
+class TreebankCounts:
+    """Counts by length of sentence."""
 
-    name: str  # of the treebank
-    method: str
-    gold: bool  # the trees were given
     by_length: dict[str, Counts]
 
-    @property
-    def title(self) -> str:
-        return f"{self.name}, {self.method}{', gold trees given' * self.gold}"
+    @classmethod
+    def of(cls, examples: Sequence[Example], counts: Iterable[Counts]) -> TreebankCounts:
+        """The counts of sentences, added up by length."""
+        sums = dict.fromkeys(LENGTHS, Counts())
+        for example, one in zip(examples, counts, strict=True):
+            sums[length_class(len(example.words))] += one
+        return cls(sums)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TreebankCounts:
+        """The counts of a report, from its JSON."""
+        return cls({length: Counts.from_json(counts) for length, counts in data["by_length"].items()})
 
     @property
     def total(self) -> Counts:
         return sum(self.by_length.values(), Counts())
 
-    def __add__(self, other: Report) -> Report:
-        if (self.method, self.gold) != (other.method, other.gold):
-            raise ValueError("reports of different methods do not add")
-        lengths = {length: self.by_length[length] + other.by_length[length] for length in LENGTHS}
-        return Report(" + ".join(dict.fromkeys([self.name, other.name])), self.method, self.gold, lengths)
+    def __add__(self, other: TreebankCounts) -> TreebankCounts:
+        return TreebankCounts({length: self.by_length[length] + other.by_length[length] for length in LENGTHS})
+
+    def measures(self) -> dict[str, float | None]:
+        return self.total.measures()
 
     def to_json(self) -> dict[str, Any]:
         """Measures and the counts behind them, of all sentences and by length."""
         lengths = {length: counts.to_json() for length, counts in self.by_length.items()}
-        about = {"title": self.title, "name": self.name, "method": self.method, "gold": self.gold}
-        return {**about, **self.total.to_json(), "by_length": lengths}
+        return {**self.total.to_json(), "by_length": lengths}
 
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Report:
-        lengths = {length: Counts.from_json(counts) for length, counts in data["by_length"].items()}
-        return cls(data["name"], data["method"], data["gold"], lengths)
-
-    def __rich__(self) -> Table:
+    def table(self, title: str) -> Table:
         columns = {"all": self.total, **self.by_length}
         columns = {name: counts for name, counts in columns.items() if counts.sentences}
-        table = table_of_numbers(self.title, *columns)
+        table = table_of_numbers(title, *columns)
         table.add_row("sentences", *(f"{counts.sentences:,}" for counts in columns.values()))
         pieces = self.total.with_eos != self.total.words_with_eos  # else per token and per word are the same
         for name, label in LABELS.items():
@@ -147,10 +148,10 @@ def evaluate(
     k: int | None = None,
     seed: int = 0,
     **options: Any,
-) -> Report:
+) -> Report[TreebankCounts]:
     """Measure a model on the sentences and trees of a treebank; `gold` gives it the trees, the upper bound.
 
-    Options are those of `som.inference.score`.
+    Options are those of `som.score`.
     """
     method = Method.of(model, method, k, seed, gold)
     examples, slots = list(examples), model.config.num_slots
@@ -158,9 +159,8 @@ def evaluate(
     siblings = [*map(sentence_siblings, examples, sentences)]
     depths = [gold_depths(row, slots) for row in siblings] if gold else None
     scored = score(model, [sentence.ids for sentence in sentences], method, depths=depths, **options)
-    decided = [decisions(sentence, model.config.word_pieces) for sentence in sentences]
-    counts = (count(*one, slots) for one in zip(examples, sentences, siblings, decided, scored, strict=True))
-    return Report(name, method.name, gold, sums_by_length(examples, counts))
+    counts = (count(model.config, *one) for one in zip(examples, sentences, siblings, scored, strict=True))
+    return Report(name, method.name, TreebankCounts.of(examples, counts), gold)
 
 
 def sentence_siblings(example: Example, sentence: Sentence) -> list[int]:
@@ -170,33 +170,16 @@ def sentence_siblings(example: Example, sentence: Sentence) -> list[int]:
     return token_siblings(first_siblings(example.tree), pieces)
 
 
-def sums_by_length(examples: Sequence[Example], counts: Iterable[Counts]) -> dict[str, Counts]:
-    """The counts of the sentences, added up by length."""
-    sums = dict.fromkeys(LENGTHS, Counts())
-    for example, one in zip(examples, counts, strict=True):
-        sums[length_class(len(example.words))] += one
-    return sums
-
-
 def length_class(words: int) -> str:
     return next(name for name, longest in LENGTHS.items() if words <= longest)
 
 
-def decisions(sentence: Sentence, word_pieces: bool) -> list[int]:
-    """The tokens that were attached by decision: words and EOS, and further pieces where they are not put by rule."""
-    return [*sentence.starts, len(sentence.ids) - 1] if word_pieces else [*range(1, len(sentence.ids))]
-
-
-def count(
-    example: Example,
-    sentence: Sentence,
-    siblings: Sequence[int],
-    decided: Sequence[int],
-    scored: Scored,
-    num_slots: int,
-) -> Counts:
+def count(config: Any, example: Example, sentence: Sentence, siblings: Sequence[int], scored: Scored) -> Counts:
     """The counts of one sentence."""
-    labels = oracle_labels("dynamic", siblings, scored.depths, num_slots)
+    labels = oracle_labels("dynamic", siblings, scored.depths, config.num_slots)
+    last = len(sentence.ids) - 1
+    # where pieces are attached to their word by rule, only the first of each, and EOS, are decisions
+    decided = [*sentence.starts, last] if config.word_pieces else range(1, last + 1)
     tree = tree_from_depths(sentence.of_words(scored.depths), example.words)
     attachments = Counts(
         sentences=1,

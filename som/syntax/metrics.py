@@ -114,30 +114,30 @@ def evalb_line(tree: Tree) -> str:
     return " ".join(parts).replace(" )", ")")
 
 
-def left_branching(words: Sequence[str]) -> Tree:
+def left_branching_tree(words: Sequence[str]) -> Tree:
     """The tree that every n-ary tree of one level is binarised to.
 
-    >>> str(left_branching("abcd"))
+    >>> str(left_branching_tree("abcd"))
     '(((a b) c) d)'
     """
-    return merged(words, lambda length: 0)
+    return merge_neighbours(words, lambda length: 0)
 
 
-def right_branching(words: Sequence[str]) -> Tree:
+def right_branching_tree(words: Sequence[str]) -> Tree:
     """Every word is the sister of all that follow; hard to beat in English where punctuation is left out.
 
-    >>> str(right_branching("abcd"))
+    >>> str(right_branching_tree("abcd"))
     '(a (b (c d)))'
     """
-    return merged(words, lambda length: length - 2)
+    return merge_neighbours(words, lambda length: length - 2)
 
 
-def random_branching(words: Sequence[str], random: Random) -> Tree:
+def random_tree(words: Sequence[str], random: Random) -> Tree:
     """Neighbours merged in random order until one tree is left."""
-    return merged(words, lambda length: random.randrange(length - 1))
+    return merge_neighbours(words, lambda length: random.randrange(length - 1))
 
 
-def merged(words: Sequence[str], choose: Callable[[int], int]) -> Tree:
+def merge_neighbours(words: Sequence[str], choose: Callable[[int], int]) -> Tree:
     """Merge two neighbours at a time, the first of which is chosen by the number of constituents left."""
     nodes: list[Tree | str] = list(words)
     while len(nodes) > 1:

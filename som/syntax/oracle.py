@@ -30,10 +30,10 @@ def first_siblings(tree: Tree) -> list[int]:
     return siblings
 
 
-def left_branching(length: int) -> list[int]:
+def left_branching_siblings(length: int) -> list[int]:
     """First siblings of the trivial tree over BOS, words and EOS, of so many tokens in all.
 
-    >>> left_branching(6)
+    >>> left_branching_siblings(6)
     [-1, 0, 1, 1, 1, 0]
     """
     return [-1, 0, *[1] * (length - 3), 0][:length]
@@ -121,5 +121,5 @@ def oracle_labels(
         printed = printed_labels(first_siblings, depths, num_slots)
         return [0, *(min(label, depths[t] + 1) for t, label in enumerate(printed[1:]))]
     if oracle == "left_branching":
-        first_siblings = left_branching(len(first_siblings))
+        first_siblings = left_branching_siblings(len(first_siblings))
     return [0, *(oracle_depth(first_siblings[t], depths[:t], num_slots) for t in range(1, len(first_siblings)))]

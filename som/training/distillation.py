@@ -16,8 +16,8 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from modeling_som import SOMForCausalLM
+from modeling_som.layout_som import NONE
 from modeling_som.operators_som import linear, mean
-from som.data import IGNORED
 from som.inference import load
 
 DEAD = -1e4  # instead of -inf, which times the chance 0 is no number
@@ -75,8 +75,8 @@ class Teachers:
         agreed = before & F.pad((output.depths == output.oracle_depths)[:, 1:], (0, 1))
         with torch.no_grad():
             told = teacher.model(
-                input_ids=torch.where(labels == IGNORED, teacher.config.bos_token_id, labels),  # only BOS has no label
-                attention_mask=(output.depths != IGNORED).long(),
+                input_ids=torch.where(labels == NONE, teacher.config.bos_token_id, labels),  # only BOS has no label
+                attention_mask=(output.depths != NONE).long(),
                 depths=output.depths,
                 use_cache=False,
             )

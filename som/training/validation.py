@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from som.data import IGNORED
+from modeling_som.layout_som import NONE
 from som.syntax import Accuracy, Perplexity
 
 
@@ -19,7 +19,7 @@ def sentence_counts(outputs: Tensor | tuple[Tensor, ...], labels: Tensor) -> Ten
     if isinstance(outputs, Tensor):
         return torch.stack(word_counts(outputs, labels[:, 1:]), dim=1)
     logits, _, _, depths, best, attach_logits, *next_attach_logits = outputs
-    targets = labels[:, 1:].masked_fill(depths[:, :-1] == IGNORED, IGNORED)  # nothing predicts BOS
+    targets = labels[:, 1:].masked_fill(depths[:, :-1] == NONE, NONE)  # nothing predicts BOS
     counts, label = word_counts(logits, targets), best[:, 1:] - 1
     for guess in (attach_logits[:, 1:], *(one[:, :-1] for one in next_attach_logits)):
         counts += [((guess.argmax(-1) == label) & (label >= 0)).sum(1), (label >= 0).sum(1)]
@@ -29,7 +29,7 @@ def sentence_counts(outputs: Tensor | tuple[Tensor, ...], labels: Tensor) -> Ten
 def word_counts(logits: Tensor, targets: Tensor) -> list[Tensor]:
     """Four of (B,): nats and tokens, those of EOS alone."""
     nll = torch.zeros(targets.shape, dtype=torch.float64, device=targets.device)
-    seen = targets != IGNORED
+    seen = targets != NONE
     nll[seen] = F.cross_entropy(logits[:, :-1][seen].float(), targets[seen], reduction="none").double()
     last = seen & (seen.flip(1).cumsum(1).flip(1) == 1)  # EOS
     return [nll.sum(1), seen.sum(1).double(), (nll * last).sum(1), last.sum(1).double()]

@@ -112,9 +112,9 @@ def test_words_are_counted_without_trees_and_trees_without_words(tokenizer):
     example = Example(["w1", "w2", "w3"], Tree.parse("(w1 (w2 w3))"), "")
     one_nat_a_word = [Scored([-1.0] * 4, depths=[])]
     words = evaluate_words(lambda sequences: one_nat_a_word, tokenizer, [example], "constant", "")
-    assert words.total.measures()["ppl"] == pytest.approx(2.718281828)
-    assert words.total.measures()["uf1_nary"] is None
-    trees = {name: evaluate_trees(parse, [example], name, "").total for name, parse in tree_baselines().items()}
+    assert words.measures()["ppl"] == pytest.approx(2.718281828)
+    assert words.measures()["uf1_nary"] is None
+    trees = {name: evaluate_trees(parse, [example], name, "").counts.total for name, parse in tree_baselines().items()}
     assert trees["right-branching trees"].nary.f1 == trees["oracle binary trees"].nary.f1 == 1
     assert trees["left-branching trees"].nary.f1 == 0.5
     assert trees["left-branching trees"].measures()["ppl"] is None

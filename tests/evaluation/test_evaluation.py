@@ -9,10 +9,11 @@ import torch
 from conftest import make_model
 
 from modeling_som.sentences_som import encode, encode_words
+from modeling_som.tokenization_som import continuing_tokens
 from som.cli import main
 from som.data.datasets import token_siblings
 from som.data.vocabularies import make_tokenizer
-from som.evaluation.treebanks import LENGTHS, Counts, Report, evaluate, length_class, sentence_siblings
+from som.evaluation.treebanks import LENGTHS, Counts, TreebankCounts, evaluate, length_class, sentence_siblings
 from som.inference.loading import load
 from som.syntax.metrics import Brackets
 from som.syntax.oracle import first_siblings, gold_depths, tree_from_depths
@@ -69,7 +70,7 @@ def test_perplexity_is_that_of_the_models_logits_sentence_by_sentence(tokenizer)
         nats, eos_nats = nats + sum(costs), eos_nats + costs[-1]
         tokens, words = tokens + len(costs), words + len(example.words)
     n = len(examples)
-    measures = evaluate(model, tokenizer, examples).total.measures()
+    measures = evaluate(model, tokenizer, examples).measures()
     assert measures["ppl"] == pytest.approx(math.exp(nats / tokens))
     assert measures["ppl_without_eos"] == pytest.approx(math.exp((nats - eos_nats) / (tokens - n)))
     assert measures["ppl_per_word"] == pytest.approx(math.exp(nats / (words + n)))
@@ -89,8 +90,29 @@ def test_the_parsers_are_held_against_the_dynamic_oracle_whatever_they_were_trai
         right += int((out.attach_logits[0, 1:].argmax(-1) == labels).sum())
         right_next += int((out.next_attach_logits[0, :-1].argmax(-1) == labels).sum())
         total += len(labels)
-    counts = evaluate(model, tokenizer, examples, gold=gold).total
+    counts = evaluate(model, tokenizer, examples, gold=gold).counts.total
     assert 0 < right < total and 0 < right_next < total
+    assert (counts.p.correct, counts.p.total) == (right, total)
+    assert (counts.p_next.correct, counts.p_next.total) == (right_next, total)
+
+
+@pytest.mark.parametrize("gold", [False, True])
+def test_pieces_that_are_attached_to_their_word_by_rule_are_no_decisions(gold):
+    tokenizer = make_tokenizer("bpe:280", [WORDS, WORDS])
+    model, examples = model_for(tokenizer, word_pieces=True, num_slots=20), make_examples()
+    model.model.continues.copy_(torch.tensor(continuing_tokens(tokenizer)))
+    right, right_next, total = 0, 0, 0
+    for example in examples:
+        ids, _, siblings = whole(tokenizer, example)
+        depths = torch.tensor([gold_depths(siblings, 20)]) if gold else None
+        out = model(torch.tensor([ids]), first_sibling=torch.tensor([siblings]), depths=depths)
+        labels = out.oracle_depths[0, 1:] - 1
+        decided = labels >= 0
+        right += int((out.attach_logits[0, 1:].argmax(-1) == labels)[decided].sum())
+        right_next += int((out.next_attach_logits[0, :-1].argmax(-1) == labels)[decided].sum())
+        total += int(decided.sum())
+    counts = evaluate(model, tokenizer, examples, gold=gold).counts.total
+    assert total == counts.words_with_eos.tokens < counts.with_eos.tokens
     assert (counts.p.correct, counts.p.total) == (right, total)
     assert (counts.p_next.correct, counts.p_next.total) == (right_next, total)
 
@@ -105,7 +127,7 @@ def test_brackets_are_those_of_the_trees_read_off_the_decisions():
         tree = tree_from_depths(depths[1:-1], example.words)
         binarised += Brackets.of(binarise(example.tree), tree)
         nary += Brackets.of(example.tree, tree)
-    counts = evaluate(model, tokenizer, examples).total
+    counts = evaluate(model, tokenizer, examples).counts.total
     assert (counts.binarised, counts.nary) == (binarised, nary)
     assert binarised != nary
 
@@ -113,17 +135,17 @@ def test_brackets_are_those_of_the_trees_read_off_the_decisions():
 def test_with_gold_trees_every_binarised_bracket_is_found(tokenizer):
     model, examples = model_for(tokenizer, num_slots=20), make_examples()
     report = evaluate(model, tokenizer, examples, gold=True)
-    assert report.total.measures()["uf1_binarised"] == 1.0
-    assert report.total.measures()["uf1_nary"] < 1.0
-    assert report.total.nary.recall == 1.0
+    assert report.measures()["uf1_binarised"] == 1.0
+    assert report.measures()["uf1_nary"] < 1.0
+    assert report.counts.total.nary.recall == 1.0
     assert report.title.endswith("gold trees given")
-    assert report.total.with_eos.nats != evaluate(model, tokenizer, examples).total.with_eos.nats
+    assert report.counts.total.with_eos.nats != evaluate(model, tokenizer, examples).counts.total.with_eos.nats
 
 
 def test_pieces_are_merged_into_words_before_brackets_are_compared():
     tokenizer = make_tokenizer("bpe:280", [WORDS, WORDS])
     examples = make_examples()
-    counts = evaluate(model_for(tokenizer), tokenizer, examples).total
+    counts = evaluate(model_for(tokenizer), tokenizer, examples).counts.total
     assert counts.with_eos.tokens > counts.words_with_eos.tokens
     assert counts.binarised.predicted == counts.binarised.gold  # as many as a binary tree over words has
 
@@ -138,8 +160,8 @@ def test_words_of_gold_piece_depths_have_the_depths_of_the_word_tree(tokenizer):
 def test_without_a_prediction_network_its_parser_is_not_measured():
     tokenizer = make_tokenizer("word", [WORDS, WORDS])
     report = evaluate(model_for(tokenizer, prediction_network=False), tokenizer, make_examples(3))
-    assert report.total.measures()["p_next_acc"] is None
-    assert report.total.p.total > 0
+    assert report.measures()["p_next_acc"] is None
+    assert report.counts.total.p.total > 0
 
 
 @pytest.mark.parametrize("method", ["marginal", "particles", "beam"])
@@ -147,8 +169,8 @@ def test_other_methods_change_the_perplexity_and_are_named(method):
     tokenizer = make_tokenizer("word", [WORDS, WORDS])
     model, examples = model_for(tokenizer), make_examples(4)
     report, greedy = (evaluate(model, tokenizer, examples, name) for name in (method, "greedy"))
-    assert report.total.with_eos.tokens == greedy.total.with_eos.tokens
-    assert report.total.measures()["ppl"] != greedy.total.measures()["ppl"]
+    assert report.counts.total.with_eos.tokens == greedy.counts.total.with_eos.tokens
+    assert report.measures()["ppl"] != greedy.measures()["ppl"]
     assert method in report.title
 
 
@@ -158,10 +180,10 @@ def test_reports_of_parts_add_up_to_the_report_of_the_whole():
     parts = evaluate(model, tokenizer, examples[:7]) + evaluate(model, tokenizer, examples[7:])
     report = evaluate(model, tokenizer, examples)
     for length in LENGTHS:
-        ours, theirs = parts.by_length[length].to_json(), report.by_length[length].to_json()
+        ours, theirs = parts.counts.by_length[length].to_json(), report.counts.by_length[length].to_json()
         assert ours["measures"] == pytest.approx(theirs["measures"])
-    assert sum(report.by_length.values(), Counts()) == report.total
-    assert [counts.sentences for counts in report.by_length.values()] == [
+    assert sum(report.counts.by_length.values(), Counts()) == report.counts.total
+    assert [counts.sentences for counts in report.counts.by_length.values()] == [
         sum(length_class(len(example.words)) == length for example in examples) for length in LENGTHS
     ]
     with pytest.raises(ValueError, match="do not add"):
@@ -171,7 +193,7 @@ def test_reports_of_parts_add_up_to_the_report_of_the_whole():
 def test_a_report_survives_json():
     tokenizer = make_tokenizer("word", [WORDS, WORDS])
     report = evaluate(model_for(tokenizer), tokenizer, make_examples(5), name="dev")
-    assert Report.from_json(json.loads(json.dumps(report.to_json()))) == report
+    assert TreebankCounts.from_json(json.loads(json.dumps(report.to_json()))) == report.counts
 
 
 @pytest.fixture
@@ -200,7 +222,8 @@ def test_the_command_prints_a_table_and_writes_what_evaluate_returns(checkpoint,
     assert data["command"].startswith("som evaluate ") and "--gold" in data["command"]
     for section, gold in {"treebank": False, "treebank_gold": True}.items():
         report = evaluate(*load(checkpoint), read_treebank([treebank]), gold=gold, name="dev")
-        assert Report.from_json(data[section]) == report
+        assert TreebankCounts.from_json(data[section]) == report.counts
+        assert (data[section]["title"], data[section]["gold"]) == (report.title, gold)
 
 
 def test_the_command_prints_nothing_but_json_when_asked_to(checkpoint, treebank, capsys):

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from som.data.vocabularies import make_tokenizer
-from som.evaluation.blimp import Pair, read_blimp, score_blimp
+from som.evaluation.blimp import Pair, compare_likelihoods, read_blimp
 from som.evaluation.formulas import Formula
-from som.evaluation.suites import CIRCUITS, UNPUBLISHED, Sentence, circuit, load_suites, read_suite, score
+from som.evaluation.suites import CIRCUITS, UNPUBLISHED, SuiteSentence, circuit, load_suites, read_suite
+from som.evaluation.syntaxgym import judge_predictions
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 NPZ = {
@@ -117,14 +118,14 @@ def test_regions_are_found_in_the_sentence():
 
 
 def test_a_sentence_may_begin_with_an_empty_region():
-    sentence = Sentence.join(("s", 1, "c"), {1: " ", 2: "It", 3: "'s", 4: ""})
+    sentence = SuiteSentence.join(("s", 1, "c"), {1: " ", 2: "It", 3: "'s", 4: ""})
     assert sentence.text == "It 's" and sentence.spans == {1: (0, 0), 2: (0, 2), 3: (3, 5), 4: (5, 5)}
 
 
 @pytest.mark.parametrize("kind", ["word", "bpe:300"])
 def test_every_token_counts_once_in_its_region(kind):
     contents = {1: "The teacher 's class", 2: "", 3: "does n't", 4: ",", 5: "mid-1990s .", 6: "end."}
-    sentence = Sentence.join(("s", 1, "c"), contents)
+    sentence = SuiteSentence.join(("s", 1, "c"), contents)
     tokenizer = make_tokenizer(kind, [["The", "teacher", "is"]] * 2)
     encoded = tokenizer(sentence.text, return_offsets_mapping=True)
     pieces = {number: len(tokenizer(text, add_special_tokens=False).input_ids) for number, text in contents.items()}
@@ -133,13 +134,13 @@ def test_every_token_counts_once_in_its_region(kind):
 
 
 def test_tokens_that_carry_the_space_before_them_belong_to_their_word():
-    sentence = Sentence.join(("s", 1, "c"), {1: "It", 2: "'s"})
+    sentence = SuiteSentence.join(("s", 1, "c"), {1: "It", 2: "'s"})
     assert sentence.regions([(0, 2), (2, 4), (4, 5)], [1.0, 2.0, 4.0]) == {1: 1.0, 2: 6.0}
 
 
 def test_tokens_of_another_text_are_refused():
     with pytest.raises(ValueError, match="suite s, item 1, condition c: no region has characters 3…9"):
-        Sentence.join(("s", 1, "c"), {1: "It"}).regions([(3, 9)], [1.0])
+        SuiteSentence.join(("s", 1, "c"), {1: "It"}).regions([(3, 9)], [1.0])
 
 
 # ---------------------------------------------------------------------------------------------- scores
@@ -151,7 +152,7 @@ def test_items_pass_when_all_predictions_hold_or_when_the_first_does():
         **{("npz_tiny", 1, condition): regions for condition, regions in surprisals(none=9, comma=5).items()},
         **{("npz_tiny", 2, condition): regions for condition, regions in surprisals(none=9, comma=8).items()},
     }
-    report = score([suite], given)
+    report = judge_predictions([suite], given)
     assert report.outcomes == {"npz_tiny": {1: (True, True), 2: (True, False)}}
     assert report.suite_accuracy() == {"npz_tiny": 0.5} and report.suite_accuracy("first") == {"npz_tiny": 1.0}
     assert report.circuit_accuracy() == {"Garden-Path Effects": 0.5} and report.mean() == 0.5
@@ -172,7 +173,7 @@ def test_means_are_over_suites_not_items_and_the_unpublished_are_left_out():
         for item, conditions in suite.items.items()
         for condition, sentence in conditions.items()
     }
-    report = score(suites, given)
+    report = judge_predictions(suites, given)
     assert report.mean() == pytest.approx((1 + 0 + 0.5) / 3)
     assert report.mean(published=False) == pytest.approx((1 + 0 + 0.5 + 1 + 1) / 5)
     assert report.circuit_accuracy() == {"Agreement": 0.0, "Garden-Path Effects": 0.75}
@@ -181,18 +182,18 @@ def test_means_are_over_suites_not_items_and_the_unpublished_are_left_out():
 def test_unknown_words_are_looked_for_in_critical_regions_only():
     suite = read_suite(NPZ)
     given = {sentence.key: surprisals(9, 5)[sentence.key[2]] for sentence in suite.sentences()}
-    assert score([suite], given, is_known=lambda word: word != "zebra").unknown == {"npz_tiny": [2]}
-    assert score([suite], given, is_known=lambda word: word != ",").unknown == {"npz_tiny": []}
-    assert score([suite], given).unknown == {}
+    assert judge_predictions([suite], given, is_known=lambda word: word != "zebra").unknown == {"npz_tiny": [2]}
+    assert judge_predictions([suite], given, is_known=lambda word: word != ",").unknown == {"npz_tiny": []}
+    assert judge_predictions([suite], given).unknown == {}
 
 
 def test_missing_surprisals_and_those_that_are_no_numbers_are_refused():
     suite = read_suite(NPZ)
     with pytest.raises(ValueError, match="suite npz_tiny, item 1, condition none: there are no surprisals"):
-        score([suite], {})
+        judge_predictions([suite], {})
     given = {sentence.key: surprisals(math.nan, 5)[sentence.key[2]] for sentence in suite.sentences()}
     with pytest.raises(ValueError, match="item 1: a surprisal is not a number"):
-        score([suite], given)
+        judge_predictions([suite], given)
 
 
 # ---------------------------------------------------------------------------------------------- files
@@ -277,9 +278,9 @@ def test_a_garden_path_of_the_published_suites_worked_out_by_hand():
         sentence.key: {**dict.fromkeys(sentence.spans, 1.0), 5: at_verb[sentence.key[2]]}
         for sentence in suite.sentences()
     }
-    assert score([suite], given).mean() == 1.0  # 12 > 8, 12 > 9, and 12 − 8 > 9 − 7
+    assert judge_predictions([suite], given).mean() == 1.0  # 12 > 8, 12 > 9, and 12 − 8 > 9 − 7
     given |= {key: {**regions, 5: 5.0} for key, regions in given.items() if key[1:] == (1, "obj_comma")}
-    assert score([suite], given).mean() == pytest.approx(23 / 24)  # 12 − 8 is not greater than 9 − 5
+    assert judge_predictions([suite], given).mean() == pytest.approx(23 / 24)  # 12 − 8 is not greater than 9 − 5
 
 
 # ---------------------------------------------------------------------------------------------- BLiMP
@@ -323,11 +324,12 @@ def test_a_broken_archive_of_pairs_is_refused(content, tmp_path):
 
 def test_a_pair_is_right_when_the_good_sentence_is_more_probable():
     pairs = [Pair("p", "t", "f", "a", "b")] * 3 + [Pair("q", "t", "g", "a", "b")]
-    report = score_blimp(pairs, [(-1.0, -2.0), (-2.0, -1.0), (-1.0, -1.0), (-1.0, -math.inf)])
+    report = compare_likelihoods(pairs, [(-1.0, -2.0), (-2.0, -1.0), (-1.0, -1.0), (-1.0, -math.inf)])
     assert report.to_json() == {
         "mean": (1 / 3 + 1) / 2,
         "pairs": 4,
         "ties": 1,
+        "pairs_with_unknown_words": None,
         "paradigms": {"p": 1 / 3, "q": 1.0},
         "phenomena": {"t": 0.5},
         "fields": {"f": 1 / 3, "g": 1.0},
@@ -338,6 +340,6 @@ def test_blimp_has_67_paradigms_of_a_thousand_pairs():
     if not (DATA / "blimp").is_dir():
         pytest.skip(f"BLiMP is not at {DATA}")
     pairs = list(read_blimp(DATA / "blimp" / "blimp.jsonl.gz"))
-    report = score_blimp(pairs, [(0.0, -1.0)] * len(pairs))
+    report = compare_likelihoods(pairs, [(0.0, -1.0)] * len(pairs))
     assert len(pairs) == 67_000 and {accuracy.total for accuracy in report.paradigms.values()} == {1000}
     assert set(report.fields) == {"syntax", "morphology", "semantics", "syntax_semantics"} and report.mean == 1.0

@@ -14,8 +14,9 @@ from modeling_som.sentences_som import encode
 from som.cli import main
 from som.data.vocabularies import make_tokenizer
 from som.evaluation.blimp import Pair, evaluate_blimp, read_blimp
+from som.evaluation.competitors import comparison, read_competitors, syntaxgym_chart
 from som.evaluation.suites import load_suites, read_suite
-from som.evaluation.syntaxgym import comparison, evaluate_syntaxgym, read_competitors, syntaxgym_chart
+from som.evaluation.syntaxgym import evaluate_syntaxgym
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 WORDS = ["the", "authors", "author", "near", "senators", "is", "are", "good", "hurt", "themselves", "himself", "."]
@@ -76,7 +77,7 @@ def test_predictions_are_judged_by_the_models_surprisals_of_regions(tokenizer):
     }
     for formula, expected in formulas.items():
         result = evaluate_syntaxgym(model, tokenizer, [read_suite(make_suite(formula))])
-        assert result.report.outcomes["number_src"] == {
+        assert result.counts.outcomes["number_src"] == {
             number: (expected(bits[noun, "is"], bits[noun, "are"]),)
             for number, noun in enumerate(["senators", "authors"], 1)
         }
@@ -89,16 +90,16 @@ def test_words_that_the_vocabulary_does_not_tell_apart_are_equally_surprising():
     result = evaluate_syntaxgym(
         model_for(tokenizer, dtype=torch.float32), tokenizer, [*map(read_suite, (suite, opposite))]
     )
-    assert set(result.report.suite_accuracy().values()) == {0.0}
-    assert result.report.unknown == {"number_src": [1, 2], "number_orc": [1, 2]}
+    assert set(result.counts.suite_accuracy().values()) == {0.0}
+    assert result.counts.unknown == {"number_src": [1, 2], "number_orc": [1, 2]}
     assert result.measures()["items with an unknown critical word"] == 1.0
 
 
 def test_unknown_words_are_looked_for_where_predictions_look_and_only_in_word_vocabularies():
     suite = read_suite(make_suite("(5;%match%) < (5;%mismatch%)", verbs=("wug", "blick")))
     word, pieces = (make_tokenizer(kind, [WORDS, WORDS]) for kind in ("word", "bpe:280"))
-    assert evaluate_syntaxgym(model_for(word), word, [suite]).report.unknown == {"number_src": []}
-    assert evaluate_syntaxgym(model_for(pieces), pieces, [suite]).report.unknown == {}
+    assert evaluate_syntaxgym(model_for(word), word, [suite]).counts.unknown == {"number_src": []}
+    assert evaluate_syntaxgym(model_for(pieces), pieces, [suite]).counts.unknown == {}
 
 
 PAIRS = [
@@ -116,16 +117,38 @@ def test_pairs_are_judged_by_the_likelihood_of_whole_sentences_with_eos(tokenize
     ]
     right = [good > bad for good, bad in likelihoods]
     result = evaluate_blimp(model, tokenizer, PAIRS, method)
-    assert result.report.paradigms["agreement_1"].correct == sum(right[:2])
-    assert result.report.fields["syntax"].correct == right[2]
-    assert result.title == f"BLiMP, {method}" and result.report.ties == 0
+    assert result.counts.paradigms["agreement_1"].correct == sum(right[:2])
+    assert result.counts.fields["syntax"].correct == right[2]
+    assert result.title == f"BLiMP, {method}" and result.counts.ties == 0
 
 
 def test_a_pair_that_the_vocabulary_does_not_tell_apart_is_a_tie():
     tokenizer = make_tokenizer("word", [WORDS, WORDS])
     pair = Pair("p", "q", "syntax", "the wug is good.", "the blick is good.")
-    report = evaluate_blimp(model_for(tokenizer, dtype=torch.float32), tokenizer, [*PAIRS, pair]).report
+    report = evaluate_blimp(model_for(tokenizer, dtype=torch.float32), tokenizer, [*PAIRS, pair]).counts
     assert report.ties == 1 and report.paradigms["p"].correct == 0
+
+
+def test_reports_of_parts_add_up_to_the_report_of_the_whole(tokenizer):
+    model = model_for(tokenizer)
+    suites = [read_suite(make_suite("(4;%match%) < (4;%mismatch%)", name)) for name in ("number_src", "npz_obj")]
+    for evaluate, parts in ((evaluate_syntaxgym, suites), (evaluate_blimp, PAIRS)):
+        whole = evaluate(model, tokenizer, parts)
+        assert evaluate(model, tokenizer, parts[:1]) + evaluate(model, tokenizer, parts[1:]) == whole
+        assert set(whole.to_json()) >= {"title", "name", "method", "gold", "measures"}
+        with pytest.raises(ValueError, match="do not add: .*greedy; .*marginal"):
+            whole + evaluate(model, tokenizer, parts, "marginal")
+    with pytest.raises(ValueError, match="suite number_src, item 1: is in both reports"):
+        evaluate_syntaxgym(model, tokenizer, suites) + evaluate_syntaxgym(model, tokenizer, suites[:1])
+
+
+def test_pairs_with_words_outside_a_word_vocabulary_are_counted(tokenizer):
+    pairs = [*PAIRS, Pair("p", "q", "syntax", "the wug is good.", "the wug are good.")]
+    report = evaluate_blimp(model_for(tokenizer), tokenizer, pairs)
+    if hasattr(tokenizer, "known"):
+        assert report.counts.unknown == 1 and report.measures()["pairs with an unknown word"] == 1 / 4
+    else:
+        assert report.counts.unknown is None and "pairs with an unknown word" not in report.measures()
 
 
 def write_competitors(path: Path, header: str = "model,corpus,suite,seeds,items,accuracy,accuracy_vote") -> Path:
@@ -141,7 +164,7 @@ def write_competitors(path: Path, header: str = "model,corpus,suite,seeds,items,
 
 def test_competitors_are_compared_over_shared_suites_best_first(tmp_path):
     tokenizer = make_tokenizer("word", [WORDS, WORDS])
-    report = evaluate_syntaxgym(model_for(tokenizer), tokenizer, [read_suite(make_suite("0 < 1"))]).report
+    report = evaluate_syntaxgym(model_for(tokenizer), tokenizer, [read_suite(make_suite("0 < 1"))])
     scores = comparison(report, "ours", read_competitors(write_competitors(tmp_path / "others.csv")))
     assert scores == {
         "ours": {"Agreement": 1.0, "mean": 1.0},
@@ -212,9 +235,9 @@ def test_every_published_suite_and_score_can_be_compared():
     tokenizer = make_tokenizer("word", [words])
     result = evaluate_syntaxgym(model_for(tokenizer), tokenizer, suites)
     assert {"SG, 31 published suites", "SG, all 34 suites"} < set(result.measures())
-    assert len(result.report.outcomes) == 34 and sum(map(len, result.report.outcomes.values())) == 842
+    assert len(result.counts.outcomes) == 34 and sum(map(len, result.counts.outcomes.values())) == 842
     file = DATA / "syntaxgym" / "sg_results_summary.csv"
-    scores = comparison(result.report, "ours", read_competitors(file))
+    scores = comparison(result, "ours", read_competitors(file))
     with open(file, newline="") as lines:
         rows = [r for r in csv.DictReader(lines) if (r["model"], r["corpus"]) == ("rnng", "bllip-lg")]
     agreement = [float(row["accuracy"]) for row in rows if row["suite"].startswith("number")]
@@ -226,5 +249,5 @@ def test_every_published_suite_and_score_can_be_compared():
 def test_blimp_is_read_and_judged():
     pairs = list(read_blimp(DATA / "blimp" / "blimp.jsonl.gz"))[::500]
     tokenizer = make_tokenizer("word", [pair.good.split() for pair in pairs])
-    report = evaluate_blimp(model_for(tokenizer), tokenizer, pairs).report
+    report = evaluate_blimp(model_for(tokenizer), tokenizer, pairs).counts
     assert len(report.paradigms) == 67 and report.pairs == len(pairs) == 134

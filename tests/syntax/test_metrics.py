@@ -14,12 +14,11 @@ from som.syntax.metrics import (
     Brackets,
     Perplexity,
     evalb_line,
-    left_branching,
-    random_branching,
-    right_branching,
+    left_branching_tree,
+    random_tree,
+    right_branching_tree,
 )
-from som.syntax.oracle import first_siblings
-from som.syntax.oracle import left_branching as left_branching_siblings
+from som.syntax.oracle import first_siblings, left_branching_siblings
 from som.syntax.trees import Tree, binarise
 
 GOLD = [
@@ -57,8 +56,8 @@ def test_ratios_are_taken_over_the_corpus():
 
 def test_against_binarised_trees_left_branching_finds_all_of_a_flat_tree():
     flat = Tree.parse("(a b c d)")
-    assert Brackets.of(binarise(flat), left_branching(flat.words())) == Brackets(3, 3, 3)
-    assert Brackets.of(flat, left_branching(flat.words())) == Brackets(1, 1, 3)
+    assert Brackets.of(binarise(flat), left_branching_tree(flat.words())) == Brackets(3, 3, 3)
+    assert Brackets.of(flat, left_branching_tree(flat.words())) == Brackets(1, 1, 3)
 
 
 def test_constituents_of_one_child_count_once_each_as_in_evalb():
@@ -131,25 +130,25 @@ def test_decisions_and_labels_of_different_length_are_an_error():
 @pytest.mark.parametrize("length", range(1, 7))
 def test_baselines_are_binary_trees_over_the_words(length):
     words = tuple("abcdef"[:length])
-    for tree in (left_branching(words), right_branching(words), random_branching(words, random.Random(0))):
+    for tree in (left_branching_tree(words), right_branching_tree(words), random_tree(words, random.Random(0))):
         assert tree.words() == words
         assert len(tree.spans()) == max(length - 1, 1) and binarise(tree) == tree
 
 
 def test_left_branching_is_the_tree_of_the_trivial_oracle():
-    tree = Tree(("BOS", left_branching("abcd"), "EOS"))
+    tree = Tree(("BOS", left_branching_tree("abcd"), "EOS"))
     assert first_siblings(tree) == left_branching_siblings(6)
 
 
 def test_random_trees_are_those_of_the_seed_and_vary():
-    trees = [[str(random_branching("abcdefg", source)) for _ in range(5)] for source in map(random.Random, (0, 0, 1))]
+    trees = [[str(random_tree("abcdefg", source)) for _ in range(5)] for source in map(random.Random, (0, 0, 1))]
     assert trees[0] == trees[1] != trees[2]
     assert len(set(trees[0])) > 1
 
 
 def test_a_sentence_of_many_words_is_no_problem():
     words = [str(number) for number in range(2000)]
-    assert Brackets.of(left_branching(words), right_branching(words)) == Brackets(1, 1999, 1999)
+    assert Brackets.of(left_branching_tree(words), right_branching_tree(words)) == Brackets(1, 1999, 1999)
 
 
 def test_the_metric_of_the_evaluate_library_is_the_same_function():

@@ -7,7 +7,7 @@ from som.syntax.oracle import (
     ORACLES,
     first_siblings,
     gold_depths,
-    left_branching,
+    left_branching_siblings,
     oracle_depth,
     oracle_labels,
     printed_labels,
@@ -155,4 +155,4 @@ def test_each_oracle_labels_a_sentence_as_worked_by_hand():
 def test_the_trivial_tree_is_left_branching_between_bos_and_eos(length):
     words = tuple(str(word) for word in range(length - 2))
     tree = Tree(("BOS", Tree(words), "EOS")) if words else Tree(("BOS", "EOS"))
-    assert left_branching(length) == first_siblings(tree)
+    assert left_branching_siblings(length) == first_siblings(tree)
