@@ -29,8 +29,10 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 from modeling_som import SOMForCausalLM
 from modeling_som.scoring_som import Scored, score
 from modeling_som.sentences_som import Sentence, encode
+from som.baselines.distances import distance_trees
 from som.baselines.gpt2 import GPT2, gpt2
 from som.baselines.lstm import LSTMForCausalLM, lstm
+from som.baselines.onlstm import ONLSTMForCausalLM, ONLSTMSYDForCausalLM, onlstm, onlstm_syd
 from som.baselines.scoring import score_neural
 from som.baselines.shift_reduce import ShiftReduce, shift_reduce
 from som.evaluation import (
@@ -121,6 +123,8 @@ SYSTEMS = {
         System("som", make_model, SOMForCausalLM, score),
         System("lstm", lstm, LSTMForCausalLM, score_neural, defaults=MOMENTUM),
         System("gpt2", gpt2, GPT2, score_neural, defaults=MOMENTUM),
+        System("onlstm", onlstm, ONLSTMForCausalLM, score_neural, distance_trees, MOMENTUM),
+        System("onlstm-syd", onlstm_syd, ONLSTMSYDForCausalLM, score_neural, distance_trees, MOMENTUM),
         System("shift-reduce", shift_reduce, ShiftReduce, score, defaults=PARSER),
     )
 }
