@@ -33,6 +33,7 @@ from som.baselines.distances import distance_trees
 from som.baselines.gpt2 import GPT2, gpt2
 from som.baselines.lstm import LSTMForCausalLM, lstm
 from som.baselines.onlstm import ONLSTMForCausalLM, ONLSTMSYDForCausalLM, onlstm, onlstm_syd
+from som.baselines.prpn import PRPNForCausalLM, prpn
 from som.baselines.scoring import score_neural
 from som.baselines.shift_reduce import ShiftReduce, shift_reduce
 from som.evaluation import (
@@ -125,6 +126,7 @@ SYSTEMS = {
         System("gpt2", gpt2, GPT2, score_neural, defaults=MOMENTUM),
         System("onlstm", onlstm, ONLSTMForCausalLM, score_neural, distance_trees, MOMENTUM),
         System("onlstm-syd", onlstm_syd, ONLSTMSYDForCausalLM, score_neural, distance_trees, MOMENTUM),
+        System("prpn", prpn, PRPNForCausalLM, score_neural, distance_trees, MOMENTUM),
         System("shift-reduce", shift_reduce, ShiftReduce, score, defaults=PARSER),
     )
 }
