@@ -31,6 +31,7 @@ from modeling_som.scoring_som import Scored, score
 from modeling_som.sentences_som import Sentence, encode
 from som.baselines.gpt2 import GPT2, gpt2
 from som.baselines.lstm import LSTMForCausalLM, lstm
+from som.baselines.ordered_memory import OrderedMemoryForCausalLM, ordered_memory, ordered_memory_trees
 from som.baselines.rnng import RNNGForCausalLM, rnng, score_rnng
 from som.baselines.scoring import score_neural
 from som.baselines.shift_reduce import ShiftReduce, shift_reduce
@@ -123,6 +124,7 @@ SYSTEMS = {
         System("lstm", lstm, LSTMForCausalLM, score_neural, defaults=MOMENTUM),
         System("gpt2", gpt2, GPT2, score_neural, defaults=MOMENTUM),
         System("shift-reduce", shift_reduce, ShiftReduce, score, defaults=PARSER),
+        System("om", ordered_memory, OrderedMemoryForCausalLM, score_neural, ordered_memory_trees),
         System("rnng", rnng, RNNGForCausalLM, score_rnng, defaults=MOMENTUM),
     )
 }
