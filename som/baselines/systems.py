@@ -29,8 +29,10 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 from modeling_som import SOMForCausalLM
 from modeling_som.scoring_som import Scored, score
 from modeling_som.sentences_som import Sentence, encode
+from som.baselines.distances import distance_trees
 from som.baselines.gpt2 import GPT2, gpt2
 from som.baselines.lstm import LSTMForCausalLM, lstm
+from som.baselines.onlstm import ONLSTMForCausalLM, ONLSTMSYDForCausalLM, onlstm, onlstm_syd
 from som.baselines.ordered_memory import OrderedMemoryForCausalLM, ordered_memory, ordered_memory_trees
 from som.baselines.rnng import RNNGForCausalLM, rnng, score_rnng
 from som.baselines.scoring import score_neural
@@ -123,6 +125,8 @@ SYSTEMS = {
         System("som", make_model, SOMForCausalLM, score),
         System("lstm", lstm, LSTMForCausalLM, score_neural, defaults=MOMENTUM),
         System("gpt2", gpt2, GPT2, score_neural, defaults=MOMENTUM),
+        System("onlstm", onlstm, ONLSTMForCausalLM, score_neural, distance_trees, MOMENTUM),
+        System("onlstm-syd", onlstm_syd, ONLSTMSYDForCausalLM, score_neural, distance_trees, MOMENTUM),
         System("shift-reduce", shift_reduce, ShiftReduce, score, defaults=PARSER),
         System("om", ordered_memory, OrderedMemoryForCausalLM, score_neural, ordered_memory_trees),
         System("rnng", rnng, RNNGForCausalLM, score_rnng, defaults=MOMENTUM),

@@ -28,7 +28,7 @@ def add_train(commands: Any) -> None:
     parser.add_argument("--out", required=True, metavar="RUN", help="where checkpoints and the model go")
     parser.add_argument("--resume", action="store_true", help="go on with the run in RUN, or begin it")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in RUN")
-    note = "what to train: som (default), or what SOM is compared with: lstm, gpt2 …; any other name lists them"
+    note = "what to train: som (default), or what SOM is compared with: lstm, gpt2, onlstm, onlstm-syd …; any other name lists all"
     add("--system", metavar="NAME", help=note)
     add("--preset", help="small (default), ptb, bllip-xs, bllip-sm or bllip-md")
     add("--tree", help="dependency (default, 15 slots) or constituency (30 slots)")

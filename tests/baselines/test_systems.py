@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from math import log
 
 import pytest
 import torch
@@ -11,10 +12,12 @@ from modeling_som.scoring_som import Scored
 from som.baselines.scoring import score_neural
 from som.baselines.systems import SYSTEMS, load_baseline, system_of, train_system
 from som.cli import main
+from som.data.collator import SOMCollator
 from som.data.datasets import prepare
 from som.data.vocabularies import make_tokenizer
 from som.syntax.treebanks import Example, to_conllu
 from som.syntax.trees import Tree
+from som.training.batches import load_data
 from som.training.models import make_config
 from som.training.settings import make_settings
 
@@ -95,6 +98,24 @@ def test_the_loss_of_words_is_that_of_the_scores(name, tokenizer):
     scored = SYSTEMS[name].score(model, sequences)
     loss = model(input_ids=ids, attention_mask=(labels != -100).long(), labels=labels).loss
     assert loss.item() == pytest.approx(-sum(one.log_prob for one in scored) / 7, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
+def test_a_few_sentences_can_be_learnt_by_heart(name, data):
+    tokenizer, rows = load_data(data).tokenizer, [*load_data(data).train]
+    tokenizer.padding_side = "right"
+    torch.manual_seed(0)
+    settings = make_settings(hidden_size=16, dropout=0.0, embedding_dropout=0.0, output_dropout=0.0)
+    model, batch = SYSTEMS[name].build(settings, tokenizer).train(), SOMCollator(tokenizer)(rows)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(100):
+        model(**batch).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    scored = list(SYSTEMS[name].score(model, [row["input_ids"] for row in rows]))
+    nats, tokens = -sum(one.log_prob for one in scored), sum(len(one.log_probs) for one in scored)
+    # beginnings differ: four sentences cannot cost less than log 4 each
+    assert nats / tokens < log(4) * len(rows) / tokens + 0.1
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
