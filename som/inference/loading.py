@@ -13,7 +13,7 @@ from transformers.utils import logging
 from modeling_som import SOMForCausalLM
 from modeling_som.tokenization_som import load_tokenizer
 
-SHIPPED = Path(__file__).parent / "checkpoint"
+SHIPPED = Path(__file__).parent.parent / "checkpoint"
 
 
 def load(
