@@ -35,7 +35,7 @@ const has = value => value !== null && value !== undefined;
 
 function percent(p) {
   const value = 100 * p;
-  if (value < 0.001) return value ? "<0.001 %" : "0 %";
+  if (value < 0.001) return "<0.001 %";
   return (value >= 9.95 ? value.toFixed(0) : value >= 0.95 ? value.toFixed(1) : String(+value.toPrecision(1))) + " %";
 }
 
@@ -128,10 +128,17 @@ function drawTree(root, open, marked = () => false) {
   return edges.map(node => svg("path", { d: arms(node), class: marked(node) ? "edge other" : open.has(node) ? "edge spine" : "edge" }));
 }
 
+/* Labels of the constituents of the words alone: the start of the sentence does not count. */
 function labelsOf(sentence, root) {
-  const labels = new Map((sentence.labels || []).map(([first, end, label]) => [`${first}-${end}`, label]));
-  return nodesOf(root).filter(node => labels.has(`${node.first - 1}-${node.end - 1}`) && node.right)
-    .map(node => text(node.x, node.y - 5, labels.get(`${node.first - 1}-${node.end - 1}`), "label"));
+  const nodes = new Map();
+  for (const node of nodesOf(root)) {
+    const span = `${Math.max(node.first - 1, 0)}-${node.end - 1}`;
+    if (node.right && !nodes.has(span)) nodes.set(span, node);
+  }
+  return (sentence.labels || []).filter(([first, end]) => nodes.has(`${first}-${end}`)).map(([first, end, label]) => {
+    const node = nodes.get(`${first}-${end}`);
+    return text(node.x, node.y - 5, label, "label");
+  });
 }
 
 /* ---------------------------------------------------------------- the figure */
@@ -235,12 +242,12 @@ function drawAxis(width, zero) {
 
 function drawBars(row, x, zero, i, now) {
   const structural = row.structural || 0, tall = scale(Math.max(row.surprisal, costOf(row)));
-  return svg("g", { class: `bars ${stageOf(i, now)}` },
+  return svg("g", { class: `bars ${stageOf(i, now)} ${i === now.word ? "now" : ""}` },
     svg("title", {}, describeCost(row)),
     svg("rect", { class: "structural", x: x - 9, width: 18, y: zero, height: scale(structural) }),
     svg("rect", { class: "lexical", x: x - 9, width: 18, y: zero + scale(structural), height: scale(row.lexical) }),
     svg("line", { class: "total", x1: x - 13, x2: x + 13, y1: zero + scale(row.surprisal), y2: zero + scale(row.surprisal) }),
-    text(x, zero + tall + 15, row.surprisal.toFixed(1), "small middle"));
+    text(x, zero + tall + 15, row.surprisal.toFixed(1), "small middle number"));
 }
 
 function describeCost(row) {
@@ -306,7 +313,7 @@ function expectedPanel(s) {
   const title = now.seen ? `Expected in place of ${quoted(sentence, now.word)}` : "Words expected next";
   const head = html("thead", {}, html("tr", {}, html("th", { scope: "col" }, "word"), html("th", {}), html("th", { scope: "col" }, "probability")));
   const readAs = now.seen && row.tokens !== row.word ? html("p", { class: "note" }, `${quoted(sentence, now.word)} is read as ${row.tokens}.`) : null;
-  const only = others ? html("p", { class: "note only" }, `not among the ten of ${names[1 - s]}`) : null;
+  const only = rows.some(row => row.classList.contains("only")) ? html("p", { class: "note only" }, `not among the ten of ${names[1 - s]}`) : null;
   return panel("expected", titled(s, title), html("table", {}, head, html("tbody", {}, ...rows)), only, readAs);
 }
 
@@ -331,7 +338,7 @@ function costsPanel(s) {
     html("td", {}, now.seen ? percent(place.posterior) : "·"),
     html("td", { class: "bar" }, costs ? html("div", { class: "track" }, part("structural", now.seen ? costs[e].structural : place.structural), now.seen ? part("lexical", costs[e].lexical) : null) : null),
     html("td", {}, costs ? bits(now.seen ? costs[e].structural + costs[e].lexical : place.structural) : "–")));
-  const heads = ["sister", "p′", "p", "", now.seen ? "bits" : "bits so far"].map(head => html("th", head ? { scope: "col" } : {}, head));
+  const heads = ["sister", "p′", "p", "", "bits"].map(head => html("th", head ? { scope: "col" } : {}, head));
   const title = now.seen ? `Where ${quoted(sentence, now.word)} attaches, and what other places would have cost` : "Where the next word may attach";
   return panel("costs", titled(s, title), html("table", {}, html("thead", {}, html("tr", {}, ...heads)), html("tbody", {}, ...rows.reverse())),
     html("p", { class: "note counterfactual", "aria-live": "polite" }, counterfactual(s, now, row, sisters, costs)));
@@ -352,27 +359,28 @@ function counterfactual(s, now, row, sisters, costs) {
 function parsesPanel(s) {
   const sentence = sentences[s], now = placeIn(s), count = now.word + (now.seen ? 1 : 0);
   if (!count) return panel("parses", titled(s, "Best partial parses"), html("p", { class: "note" }, "Nothing has been read yet."));
-  const parses = sentence.words[count - 1].parses, best = new Set(spansOf(parses[0][0]));
-  const cards = parses.map(([depths, share], rank) => parseCard(sentence, depths, share, rank, best));
+  const parses = sentence.words[count - 1].parses.map(([depths, share]) => [treeOf([0, ...depths]), share]);
+  const best = new Set(nodesOf(parses[0][0]).map(spanOf));
+  const cards = parses.map(([tree, share], rank) => parseCard(sentence, tree, share, rank, best));
   return panel("parses", titled(s, `Best partial parses, ${sentence.parsesBy}`), html("div", { class: "cards" }, ...cards));
 }
 
-const spansOf = depths => nodesOf(treeOf(depths)).map(node => `${node.first}-${node.end}`);
+const spanOf = node => `${node.first}-${node.end}`;
 
 function bracketed(node, words) {
   return node.right ? `(${bracketed(node.left, words)} ${bracketed(node.right, words)})` : words[node.first];
 }
 
-function parseCard(sentence, depths, share, rank, best) {
-  const words = depths.map((_, i) => shorten(nameOf(sentence, i), 14)), tree = treeOf(depths);
+function parseCard(sentence, tree, share, rank, best) {
+  const words = ["·", ...sentence.words.slice(0, tree.end - 1).map((_, i) => shorten(nameOf(sentence, i), 14))];
   let edge = 0;
   const centres = words.map(word => { const wide = widthOf(word, 13) + 9; edge += wide; return edge - wide / 2; });
   const level = 13, bottom = 8 + tree.height * level, height = bottom + 26;
   layOut(tree, i => centres[i], up => bottom - up * level);
   const stems = nodesOf(tree).filter(node => !node.right).map(node => svg("path", { class: "edge", d: `M${node.x} ${node.y}V${bottom + 6}` }));
-  const labels = words.map((word, i) => svg("text", { x: centres[i], y: bottom + 20, class: "middle", style: "font-size:13px" }, word));
+  const labels = words.map((word, i) => svg("text", { x: centres[i], y: bottom + 20, class: i ? "middle" : "middle soft", style: "font-size:13px" }, word));
   const picture = svg("svg", { width: edge, height, viewBox: `0 0 ${edge} ${height}`, role: "img", "aria-label": bracketed(tree, words) },
-    ...drawTree(tree, new Set(), node => !best.has(`${node.first}-${node.end}`)), ...stems, ...labels);
+    ...drawTree(tree, new Set(), node => !best.has(spanOf(node))), ...stems, ...labels);
   picture.style.minWidth = `${0.7 * edge}px`;
   return html("figure", {}, html("figcaption", {}, html("b", {}, percent(share)), ` parse ${rank + 1}`),
     html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `parse ${rank + 1}` }, picture));
@@ -413,6 +421,7 @@ function render() {
   drawFigure();
   const row = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.row : undefined;
   byId("panels").replaceChildren(...[expectedPanel, costsPanel, parsesPanel].flatMap(draw => sentences.map((_, s) => draw(s))));
+  for (const holder of document.querySelectorAll(".cards .scroll")) holder.scrollLeft = holder.scrollWidth;  // the last words
   if (row) { const again = document.querySelector(`[data-row="${row}"]`); if (again) again.focus(); }
 }
 

@@ -24,7 +24,7 @@ from som.inference import WordSurprisal, surprisals
 
 LONGEST = 80  # words: more have no room on a page
 EXPECTED = 10  # words of each prediction that are kept
-DIGITS = 4  # as in the tables of `som surprisal`
+DIGITS = 6  # of the numbers in the page
 
 
 @dataclass(frozen=True)
@@ -199,10 +199,10 @@ def shown(tokenizer: PreTrainedTokenizerBase, token: int) -> str:
 
 
 def rounded(value: Any) -> Any:
-    """Plain data with numbers of four decimals.
+    """Plain data with short numbers.
 
-    >>> rounded({"p": [0.123456, None, 3]})
-    {'p': [0.1235, None, 3]}
+    >>> rounded({"p": [1 / 3, None, 3]})
+    {'p': [0.333333, None, 3]}
     """
     if isinstance(value, float):
         return round(value, DIGITS)
