@@ -24,7 +24,7 @@ from som.inference import load
 from som.syntax import listed_files
 from som.training import NUM_SLOTS
 
-ROWS = {
+ROWS: dict[str, dict[str, Any]] = {
     "SOM": {},
     "dSOM": {"dsom": True},
     "left-branching": {"oracle": "left_branching"},

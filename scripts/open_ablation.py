@@ -9,6 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +29,14 @@ class Row:
 
 
 THREE = (0, 1, 2)
-MODELS = {  # what the other tables take up
+MODELS: dict[str, dict[str, Any]] = {  # what the other tables take up
     "SOM": {},
     "SOM, oracle's next attachment": {"next_attachment": "oracle"},
     "SOM, marginal next attachment": {"next_attachment": "marginal"},
     "dSOM": {"dsom": True},
     "left-branching": {"oracle": "left_branching"},
 }
-BARE = {"prediction_network": False}
+BARE: dict[str, Any] = {"prediction_network": False}
 ROWS = {
     "SOM": Row("SOM", seeds=THREE),
     "− prediction network": Row("no prediction network", BARE, seeds=THREE),
@@ -75,7 +76,7 @@ def main(args: argparse.Namespace) -> None:
         row = ROWS[name]
         settings = {**row.settings, "method": row.method, "gold": row.gold, "tokenizer": row.tokenizer}
         for seed in args.seeds or row.seeds:
-            record.record(args, name, seed, settings, lambda row=row, seed=seed: measure(args, row, seed))
+            record.record(args, name, seed, settings, partial(measure, args, row, seed))
 
 
 def run(argv: Sequence[str] | None = None) -> int:

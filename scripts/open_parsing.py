@@ -22,7 +22,7 @@ from som.baselines import ShiftReduce, shift_reduce, tree_baselines
 from som.training import Builder, make_model
 
 PARSER = {"prediction_network": False, "lm_loss_weight": 0.0}
-SOMS = {
+SOMS: dict[str, dict[str, Any]] = {
     "SOM": {},
     "SOM, oracle's next attachment": {"next_attachment": "oracle"},
     "dSOM": {"dsom": True},

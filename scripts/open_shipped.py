@@ -25,7 +25,7 @@ from open_ablation import ewt, ewt_data
 
 from som.baselines import lstm
 
-RECIPE = {  # larger than the models of the tables and trained longer
+RECIPE: dict[str, Any] = {  # larger than the models of the tables and trained longer
     "next_attachment": "oracle",
     "hidden_size": 224,
     "batch_size": 32,

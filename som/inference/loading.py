@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.utils import logging
 
 from modeling_som import SOMForCausalLM
@@ -18,7 +18,7 @@ SHIPPED = Path(__file__).parents[1] / "checkpoint"
 
 def load(
     path: str | Path | None = None, kind: type[SOMForCausalLM] = SOMForCausalLM
-) -> tuple[SOMForCausalLM, PreTrainedTokenizerBase]:
+) -> tuple[SOMForCausalLM, PreTrainedTokenizerFast]:
     """A checkpoint's model, ready to score, and its tokenizer; without a path, those that come with the package."""
     if path is None and not SHIPPED.is_dir():
         raise ValueError("no checkpoint comes with this installation: name one of yours")
