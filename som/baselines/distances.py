@@ -7,6 +7,7 @@ that it shares with the word before. Only the order of the distances within a se
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -48,7 +49,7 @@ def distances_from_siblings(first_siblings: Sequence[int]) -> list[int]:
     return distances
 
 
-def distance_trees(model, sentences: Sequence[Sentence]) -> Iterator[Tree]:
+def distance_trees(model: Any, sentences: Sequence[Sentence]) -> Iterator[Tree]:
     """The trees over words of a model that has `distances(input_ids)`, (B, T); pieces of a word do not split it."""
     results: dict[int, Tree] = {}
     with torch.inference_mode(), evaluating(model):

@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from modeling_som import SOMForCausalLM
 from modeling_som.scoring_som import Scored, score
@@ -152,7 +152,7 @@ def system_of(path: str | Path | None) -> System:
     return next((one for one in SYSTEMS.values() if [one.model_class.__name__] == classes), SYSTEMS["som"])
 
 
-def load_baseline(run: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def load_baseline(run: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     """The trained model of any system, and its tokenizer."""
     return load_checkpoint(run, system_of(run).model_class)
 

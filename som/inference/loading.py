@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.utils import logging
 
 from modeling_som import SOMForCausalLM
@@ -21,14 +21,14 @@ Model = TypeVar("Model", bound=PreTrainedModel)
 
 def load(
     path: str | Path | None = None, kind: type[SOMForCausalLM] = SOMForCausalLM
-) -> tuple[SOMForCausalLM, PreTrainedTokenizerBase]:
+) -> tuple[SOMForCausalLM, PreTrainedTokenizerFast]:
     """A checkpoint's model, ready to score, and its tokenizer; without a path, those that come with the package."""
     if path is None and not SHIPPED.is_dir():
         raise ValueError("no checkpoint comes with this installation: name one of yours")
     return load_checkpoint(SHIPPED if path is None else path, kind)
 
 
-def load_checkpoint(path: str | Path, kind: type[Model]) -> tuple[Model, PreTrainedTokenizerBase]:
+def load_checkpoint(path: str | Path, kind: type[Model]) -> tuple[Model, PreTrainedTokenizerFast]:
     """The same for a model of any class."""
     if not Path(path).is_dir() and not on_hub(str(path)):
         raise ValueError(f"{path}: expected a checkpoint: no such folder, and not OWNER/NAME on the Hub")
