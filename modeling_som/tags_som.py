@@ -135,12 +135,14 @@ class Tagger(nn.Module):
 
 
 @dataclass(frozen=True)
-class Dependencies:
-    """Heads, counted from 1 with 0 for the root, the relations to them, and how probable each relation is."""
+class Labels:
+    """The tags of a binary tree of n words, decided; where they are those of dependencies, also what these are."""
 
-    heads: list[int]
-    relations: list[str]
-    probabilities: list[float]
+    leaf: list[str]
+    node: list[str | None]  # of the inner node whose right child begins with each word, so none for the first
+    heads: list[int] | None = None  # counted from 1, 0 for the root
+    relations: list[str] | None = None
+    probabilities: list[float] | None = None  # of the relations
 
 
 class Choice(NamedTuple):
@@ -151,15 +153,32 @@ class Choice(NamedTuple):
     right: str | None = None
 
 
-def decode_dependencies(
-    depths: Sequence[int], leaf: Sequence[Sequence[float]], node: Sequence[Sequence[float]], tags: Sequence[str]
-) -> Dependencies:
+Scores = Sequence[Sequence[float]]  # (n, tags): log-probabilities
+
+
+def decode_labels(depths: Sequence[int], leaf: Scores, node: Scores, tags: Sequence[str]) -> Labels:
+    """The best tags that make a tree: of dependencies where `head` is among the tags, otherwise of constituents."""
+    return (decode_dependencies if HEAD in tags else decode_constituents)(depths, leaf, node, tags)
+
+
+def decode_constituents(depths: Sequence[int], leaf: Scores, node: Scores, tags: Sequence[str]) -> Labels:
+    """The best category of every node; only a left child can be a mere step of the binarisation."""
+    children = binary_children(depths)
+    left = {pair[0] for pair in children.values()}
+    whole = [place for place, tag in enumerate(tags) if tag != PARTIAL]
+    nodes: list[str | None] = [None] * len(depths)
+    for i in children:
+        allowed = range(len(tags)) if ("node", i) in left else whole
+        nodes[i] = tags[max(allowed, key=node[i].__getitem__)]
+    return Labels([tags[max(whole, key=scores.__getitem__)] for scores in leaf], nodes)
+
+
+def decode_dependencies(depths: Sequence[int], leaf: Scores, node: Scores, tags: Sequence[str]) -> Labels:
     """The best dependency tree of n words, given their depths and the log-probabilities (n, tags) of the tags.
 
     Exact: bottom-up over the binary tree with two states per span, its head known or its dependents waiting for it.
     """
-    table = Table(depths, leaf, node, tags)
-    return table.dependencies()
+    return Table(depths, leaf, node, tags).labels()
 
 
 class Table:
@@ -234,10 +253,20 @@ class Table:
                     best[after] = Choice(score + more, (tag, state), right_tag)
         return best
 
-    def dependencies(self) -> Dependencies:
+    def labels(self) -> Labels:
+        """The best reading, with its heads."""
         heads, relations, chances = [0] * self.n, [ROOT] * self.n, [1.0] * self.n
-        if not self.children:
-            return Dependencies(heads, relations, chances)
+        tag_of: dict[tuple[str, int], str] = {("leaf", 0): ROOT}
+        if self.children:
+            tag_of = {("node", self.root): ROOT}
+            self.read(heads, relations, chances, tag_of)
+        leaf = [tag_of["leaf", word] for word in range(self.n)]
+        return Labels(leaf, [tag_of.get(("node", word)) for word in range(self.n)], heads, relations, chances)
+
+    def read(
+        self, heads: list[int], relations: list[str], chances: list[float], tag_of: dict[tuple[str, int], str]
+    ) -> None:
+        """Fills in the heads of the best reading, and the tags that gave them."""
         head_of, waiting = {}, {}  # of inner nodes: their head, or those that wait
         state = {self.root: True}
         for i in reversed(self.order()):  # from the root down: which state each node is read in
@@ -250,6 +279,7 @@ class Table:
             choice = self.choices[i][state[i]]
             head, wait = None, []
             for part, tag in zip(self.children[i], (choice.left[0], choice.right), strict=True):
+                tag_of[part] = tag
                 word = part[1] if part[0] == "leaf" else head_of[part[1]]
                 if tag == PARTIAL:
                     head, wait = head_of[part[1]], list(waiting[part[1]])
@@ -264,7 +294,6 @@ class Table:
                         heads[dependent] = head + 1
                     wait = []
             head_of[i], waiting[i] = head, wait
-        return Dependencies(heads, relations, chances)
 
     def chance(self, part: tuple[str, int], tag: str) -> float:
         return exp(self.log_prob(part, self.index[tag]))

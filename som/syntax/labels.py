@@ -23,10 +23,9 @@ class Tags:
     leaf: tuple[str | None, ...]
     node: tuple[str | None, ...]
 
-    def map(self, change: dict[str, str]) -> Tags:
-        """With some tags replaced."""
-        leaf, node = (tuple(change.get(t, t) if t else t for t in tags) for tags in (self.leaf, self.node))
-        return Tags(leaf, node)
+    def universal(self) -> Tags:
+        """Without the subtypes of relations."""
+        return Tags(*(tuple(tag and universal(tag) for tag in tags) for tags in (self.leaf, self.node)))
 
 
 def universal(relation: str) -> str:
