@@ -29,9 +29,10 @@ from som.syntax.treebanks import (
     treebank_files,
     wsj_files,
 )
-from som.syntax.trees import Bracket, Event, Tree, binarise
+from som.syntax.trees import Bracket, Event, Tree, binarise, escape
 
 __all__ = [
+    "escape",
     "HEAD_TAG",
     "NO_CHAIN",
     "PARTIAL",
