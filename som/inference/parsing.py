@@ -19,7 +19,6 @@ from modeling_som.tags_som import PARTIAL, Labels, binary_children
 from som.syntax import NO_CHAIN, Tree, escape, evalb_line, first_siblings, tree_from_depths
 
 DRAWABLE = 200  # more words than anyone can look at, fewer than the drawing libraries can recurse into
-CONLL_HEADER = "# word number, word, depth, first sibling (0 is BOS), start and end in the text"
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,6 @@ class Parse:
     >>> print(parse.evalb())
     (X (X (X the) (X cat)) (X sleeps))
     >>> print(parse.conll().replace("\\t", " "))
-    # word number, word, depth, first sibling (0 is BOS), start and end in the text
     # depths = 1 2 2
     1 the 1 0 0 3
     2 cat 2 1 4 7
@@ -41,7 +39,7 @@ class Parse:
 
     With labels, trees are n-ary and every constituent has its relation or category:
 
-    >>> labels = Labels(["det", "head", "head"], [None, "nsubj", "root"], [2, 3, 0], ["det", "nsubj", "root"], [1, 1, 1])
+    >>> labels = Labels(["det", "head", "head"], [None, "nsubj", "root"], [2, 3, 0], ["det", "nsubj", "root"])
     >>> parse = Parse(["the", "cat", "sleeps"], [(0, 3), (4, 7), (8, 14)], [1, 2, 2], labels=labels)
     >>> print(parse.brackets())
     (root (nsubj (det the) (head cat)) (head sleeps))
@@ -81,7 +79,7 @@ class Parse:
         return [sibling + 1 for sibling in first_siblings(self.tree)]
 
     def to_nltk(self, binary: bool = False) -> NltkTree:
-        """The labelled n-ary tree; without labels, or if asked for, the binary one, whose constituents are called *."""
+        """The labelled n-ary tree; without labels, or if asked for, the binary one, with * for every constituent."""
         if binary or self.labels is None:
             return self.tree.to_nltk()
         return labelled_tree(self.words, self.depths, self.labels)
@@ -123,7 +121,7 @@ class Parse:
             "\t".join(map(str, (number, word, depth, sibling, *offset)))
             for number, (word, depth, sibling, offset) in enumerate(columns, start=1)
         ]
-        return "\n".join([CONLL_HEADER, f"# depths = {' '.join(map(str, self.depths))}", *rows, ""])
+        return "\n".join([f"# depths = {' '.join(map(str, self.depths))}", *rows, ""])
 
     def to_conllu(self, sent_id: str | int = 1, probabilities: bool = False) -> str:
         """The dependency tree in CoNLL-U; `probabilities` adds that of each relation to the last column."""
@@ -168,9 +166,8 @@ def labelled_tree(words: Sequence[str], depths: Sequence[int], labels: Labels) -
         parts["leaf", word] = [words[word] if tag == NO_CHAIN else NltkTree(tag, [words[word]])]
     last: tuple[str, int] = ("leaf", 0)
     for i, (left, right) in binary_children(depths).items():
-        together, tag = [*parts.pop(left), *parts.pop(right)], labels.node[i]
-        last = ("node", i)
-        parts[last] = together if tag == PARTIAL else [NltkTree(tag, together)]
+        together, last = [*parts.pop(left), *parts.pop(right)], ("node", i)
+        parts[last] = together if labels.node[i] == PARTIAL else [NltkTree(labels.node[i], together)]
     tree = parts[last]
     return tree[0] if len(tree) == 1 and isinstance(tree[0], NltkTree) else NltkTree("*", tree)
 
@@ -215,9 +212,8 @@ def written_words(words: Sequence[str], offsets: Sequence[tuple[int, int]]) -> l
     groups: list[list[int]] = []
     for number, word in enumerate(words, start=1):
         glued = number > 1 and offsets[number - 1][0] == offsets[number - 2][1]
-        clitic = re.fullmatch(f"{NOT}|{CLITIC}", word) or (
-            word.lower() == "not" and words[number - 2].lower() == "can"
-        )
+        cannot = word.lower() == "not" and words[number - 2].lower() == "can"
+        clitic = cannot or re.fullmatch(f"{NOT}|{CLITIC}", word)
         if glued and clitic and words[number - 2][-1:].isalpha():
             groups[-1].append(number)
         else:
