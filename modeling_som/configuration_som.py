@@ -1,6 +1,6 @@
 """Configuration of Syntactic Ordered Memory (SOM)."""
 
-from dataclasses import fields
+from dataclasses import field, fields
 from difflib import get_close_matches
 from typing import Any
 
@@ -34,6 +34,7 @@ class SOMConfig(PreTrainedConfig):
             `oracle`'s label, or the `marginal` over the second parser's distribution.
         word_pieces: tokens are pieces of words (BPE). The model's buffer `continues` marks those that continue a word;
             they are attached to their word by rule, so that the word stays the unit of the tree.
+        tree_tags: tags of nodes of the tree, such as relations; empty for a model without a classifier of them.
         marginal: in evaluation and generation, return the log of the mixture over the second parser's distribution.
         initializer_range: weights are drawn with standard deviation initializer_range / sqrt(inputs).
     """
@@ -55,9 +56,11 @@ class SOMConfig(PreTrainedConfig):
     prediction_network: bool = True
     next_attachment: str = "sampled"
     word_pieces: bool = False
+    tree_tags: list[str] = field(default_factory=list)
     marginal: bool = False
     lm_loss_weight: float | int = 1.0
     structure_loss_weight: float | int = 1.0
+    tag_loss_weight: float | int = 1.0
     layer_norm_eps: float = 1e-5
     initializer_range: float | int = 1.0
     use_cache: bool = True
@@ -72,7 +75,7 @@ class SOMConfig(PreTrainedConfig):
         the weights mean. Those of the library and of its tools pass, as do private ones."""
         for key in kwargs:
             if not (key.startswith("_") or key in LIBRARY_KEYS or hasattr(PreTrainedConfig, key)):
-                similar = get_close_matches(key, [field.name for field in fields(self)], n=1)
+                similar = get_close_matches(key, [one.name for one in fields(self)], n=1)
                 hint = f"did you mean {similar[0]}?" if similar else "is it one of a newer version?"
                 raise ValueError(f"{key} is no setting of a SOM: {hint}")
         super().__post_init__(**kwargs)
@@ -99,6 +102,8 @@ class SOMConfig(PreTrainedConfig):
         for name in ("embedding_dropout", "dropout", "output_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be in [0, 1), got {getattr(self, name)}")
+        if len(set(self.tree_tags)) < len(self.tree_tags):
+            raise ValueError("tree_tags must name every tag once")
         if self.oracle not in ORACLES:
             raise ValueError(f"oracle must be one of {', '.join(ORACLES)}, got {self.oracle!r}")
         if self.next_attachment not in NEXT_ATTACHMENTS:

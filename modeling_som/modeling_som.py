@@ -34,6 +34,7 @@ from .configuration_som import SOMConfig
 from .layout_som import NONE, Batch, Forest, Growth, Layout, shift
 from .operators_som import CHUNK, Dropout, NextWords, cross_entropy, is_plain, linear, mean
 from .state_som import SOMCache, SOMState
+from .tags_som import Tagger, TreeNodes, matching_tags, node_spans
 
 logger = logging.get_logger(__name__)
 FILLED: Any = None  # a field that is always there; the library wants all but the first to have this default
@@ -55,6 +56,9 @@ class SOMModelOutput(ModelOutput):
     attach_logits: Tensor = FILLED  # (B, T, N) of p_t, which decides token t; -inf where not allowed
     next_attach_logits: Tensor | None = None  # (B, T, N) of p'_t, a guess at token t + 1
     branch_states: Tensor | None = None  # (R, D) the state after each allowed guess of p', in the order of the guesses
+    leaf_tag_logits: Tensor | None = None  # (B, T, tags) of the leaf of each word of the tree that was built
+    node_tag_logits: Tensor | None = None  # (B, T, tags) of the inner node whose right child begins with each word
+    tag_loss: Tensor | None = None  # summed over the labelled nodes
 
 
 @dataclass
@@ -67,10 +71,13 @@ class SOMCausalLMOutput(ModelOutput):
     hidden_states: tuple[Tensor, ...] | None = None
     lm_loss: Tensor | None = None
     structure_loss: Tensor | None = None
+    tag_loss: Tensor | None = None
     depths: Tensor = FILLED
     oracle_depths: Tensor | None = None
     attach_logits: Tensor = FILLED
     next_attach_logits: Tensor | None = None
+    leaf_tag_logits: Tensor | None = None
+    node_tag_logits: Tensor | None = None
 
 
 # ---------------------------------------------------------------------------------------------- oracle
@@ -232,6 +239,15 @@ class ReadTokens(NamedTuple):
     next_attach_logits: Tensor | None  # (P, N)
     branches: Tensor | None  # (R, D)
     state: Callable[[], SOMState]
+    tags: "Tagged | None" = None
+
+
+class Tagged(NamedTuple):
+    """Scores of the tags of the tree that was built, and what labels say of them."""
+
+    leaf_logits: Tensor  # (P, tags), NONE where a token is no leaf
+    node_logits: Tensor  # (P, tags), NONE where no inner node is called by a token
+    loss: Tensor | None  # summed cross-entropy over the labelled nodes
 
 
 class Prediction(NamedTuple):
@@ -329,6 +345,8 @@ class SOMModel(SOMPreTrainedModel):
         if config.prediction_network:
             self.next_parser = ZeroStepParser(config)
             self.predict_cell = Cell(config)
+        if config.tree_tags:
+            self.tagger = Tagger(config)
         self.post_init()
 
     @can_return_tuple
@@ -343,19 +361,24 @@ class SOMModel(SOMPreTrainedModel):
         inputs_embeds: Tensor | None = None,
         output_hidden_states: bool | None = None,
         marginal: bool | None = None,
+        leaf_tag: Tensor | None = None,
+        node_tag: Tensor | None = None,
+        output_tags: bool = False,
         **kwargs: Any,
     ) -> SOMModelOutput:
         """`first_sibling` counts a row's unmasked tokens, as if the row stood alone; `marginal` asks for the states
-        after every guess of p', by default where the configuration does and the decisions are not given."""
+        after every guess of p', by default where the configuration does and the decisions are not given; `leaf_tag`
+        and `node_tag` (B, T), -100 for none, are the labels of the tags, which `output_tags` asks for."""
         positions = kwargs.get("position_ids")
         state, mask = self.check_inputs(
             input_ids, inputs_embeds, attention_mask, past_key_values, first_sibling, depths, positions
         )
+        tags = self.check_tags(leaf_tag, node_tag, output_tags, first_sibling, state)
         inside = self.inside(input_ids, mask, state) if self.config.word_pieces else None  # (B, T)
         words = inputs_embeds if input_ids is None else self.embed(input_ids)  # (B, T, D)
         assert words is not None  # one of both was given, or the inputs would have been refused
         marginal = self.wants_mixture(marginal, given=depths is not None)
-        one_token = words.shape[1] == 1 and mask is None and first_sibling is None
+        one_token = words.shape[1] == 1 and mask is None and first_sibling is None and tags is None
         unpack: Callable[[Tensor], Tensor]
         if one_token and not torch.is_grad_enabled():
             given, inside = (None if part is None else part[:, 0] for part in (depths, inside))
@@ -365,8 +388,11 @@ class SOMModel(SOMPreTrainedModel):
             siblings = None if first_sibling is None else batch.pack(first_sibling.long())
             depths = None if depths is None else batch.pack(depths.long())
             inside = None if inside is None else batch.pack(inside)
+            if tags is not None:
+                tags = [batch.pack(tag.long()) for tag in (leaf_tag, node_tag) if tag is not None]
             words_read = batch.pack(words)
-            reading, unpack = self.read(words_read, batch, state, siblings, depths, marginal, inside), batch.unpack
+            reading = self.read(words_read, batch, state, siblings, depths, marginal, inside, tags)
+            unpack = batch.unpack
         if self.config.use_cache and not self.training if use_cache is None else use_cache:
             past_key_values = SOMCache() if past_key_values is None else past_key_values
             past_key_values.update(reading.state(), words.shape[1])
@@ -384,6 +410,9 @@ class SOMModel(SOMPreTrainedModel):
             attach_logits=unpack(reading.attach_logits),
             next_attach_logits=None if reading.next_attach_logits is None else unpack(reading.next_attach_logits),
             branch_states=reading.branches,
+            leaf_tag_logits=unpack(reading.tags.leaf_logits) if reading.tags and output_tags else None,
+            node_tag_logits=unpack(reading.tags.node_logits) if reading.tags and output_tags else None,
+            tag_loss=reading.tags.loss if reading.tags else None,
         )
 
     def inside(self, input_ids: Tensor | None, mask: Tensor | None, state: SOMState | None) -> Tensor:
@@ -405,6 +434,7 @@ class SOMModel(SOMPreTrainedModel):
         given: Tensor | None,
         marginal: bool,
         inside: Tensor | None = None,
+        tags: list[Tensor] | None = None,
     ) -> ReadTokens:
         """Reads a whole batch (P, D): explores where decisions are not given, learns where gradients are wanted."""
         x = self.norm(words).to(words.dtype)
@@ -430,7 +460,37 @@ class SOMModel(SOMPreTrainedModel):
         prediction = self.predict(nodes, layout, state, best, given is not None, marginal)
         final = partial(layout.final_state, nodes, prediction.prefix)
         word_depths = layout.word_depths.to(depths.device)
-        return ReadTokens(depths, word_depths, attach_logits, best, *prediction[:3], final)
+        tagged = None if tags is None else self.tag(nodes, layout, inside, siblings, tags)
+        return ReadTokens(depths, word_depths, attach_logits, best, *prediction[:3], final, tagged)
+
+    def tag(
+        self,
+        nodes: Forest,
+        layout: Layout,
+        inside: Tensor | None,
+        siblings: Tensor | None,
+        tags: list[Tensor],
+    ) -> Tagged:
+        """Scores the tags of every node of the tree that was built; labels, where given, are those of nodes of the
+        gold tree that span the same words."""
+        batch, where = layout.batch, TreeNodes.of(layout, inside)
+        rows = (part.to(layout.device) for part in where[:3])
+        vectors = [nodes.pick(part) for part in rows]
+        logits = self.tagger(*vectors, where.is_right.to(layout.device))  # (R, tags)
+        leaf, node = (logits.new_full((len(layout.depths), logits.shape[1]), NONE) for _ in range(2))
+        is_leaf, token = where.is_leaf.to(layout.device), where.token.to(layout.device)
+        leaf = leaf.index_put((token[is_leaf],), logits[is_leaf])
+        node = node.index_put((token[~is_leaf],), logits[~is_leaf])
+        if not tags or siblings is None:
+            return Tagged(leaf, node, None)
+        gold_leaf, gold_node = (tag.cpu() for tag in tags)
+        gold_depths = oracle_depths(batch.justify(siblings.cpu()), None, len(siblings) + 1)
+        inside_grid = None if inside is None else batch.justify(inside.cpu().long(), fill=0).bool()
+        gold, built = (node_spans(grid, inside_grid) for grid in (gold_depths, layout.depth_grid[:, 1:]))
+        gold_grid = batch.justify(gold_node)
+        matched = batch.unjustify(matching_tags(gold_grid, gold, built, gold_grid != NONE))
+        label = torch.where(where.is_leaf, gold_leaf[where.token], matched[where.token]).to(layout.device)
+        return Tagged(leaf, node, cross_entropy(logits, label))
 
     def step(
         self,
@@ -655,6 +715,33 @@ class SOMModel(SOMPreTrainedModel):
         known = known.to(own.device) - 1
         return torch.where(known >= 0, known, own)
 
+    def check_tags(
+        self,
+        leaf_tag: Tensor | None,
+        node_tag: Tensor | None,
+        output_tags: bool,
+        first_sibling: Tensor | None,
+        state: SOMState | None,
+    ) -> list[Tensor] | None:
+        """Whether tags are asked for, as an empty list to be filled with their labels, or None."""
+        given = [tag is not None for tag in (leaf_tag, node_tag)]
+        if not any(given) and not output_tags:
+            return None
+        if not self.config.tree_tags:
+            raise ValueError("this model has no tags: its configuration's tree_tags are empty")
+        if any(given) and not (all(given) and first_sibling is not None):
+            raise ValueError("leaf_tag, node_tag and first_sibling label a tree together: expected all or none")
+        if state is not None:
+            raise ValueError("tags are of whole sentences and cannot be combined with past_key_values")
+        for name, tag in {"leaf_tag": leaf_tag, "node_tag": node_tag}.items():
+            if tag is None or first_sibling is None:
+                continue
+            if tag.shape != first_sibling.shape:
+                raise ValueError(f"{name} must have the shape {tuple(first_sibling.shape)}, got {tuple(tag.shape)}")
+            if ((tag != NONE) & ((tag < 0) | (tag >= len(self.config.tree_tags)))).any():
+                raise ValueError(f"{name} must be in 0…{len(self.config.tree_tags) - 1}, or -100 for none")
+        return []
+
     def check_inputs(
         self,
         input_ids: Tensor | None,
@@ -786,6 +873,8 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         labels: Tensor | None = None,
         first_sibling: Tensor | None = None,
         depths: Tensor | None = None,
+        leaf_tag: Tensor | None = None,
+        node_tag: Tensor | None = None,
         past_key_values: SOMCache | None = None,
         use_cache: bool | None = None,
         inputs_embeds: Tensor | None = None,
@@ -800,6 +889,8 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
             first_sibling: (B, T) tree labels, counting a row's unmasked tokens as if the row stood alone (-1 at the
                 first, -100 for none); turns the structure loss on.
             depths: (B, T) decisions given from outside, for both parsers.
+            leaf_tag, node_tag: (B, T) tags of the gold tree, -100 for none; with `first_sibling`, they turn the loss
+                of the tags on. `output_tags=True` returns their logits for the tree that was built.
         """
         num_items, shift_labels = kwargs.pop("num_items_in_batch", None), kwargs.pop("shift_labels", None)
         for given in (labels, shift_labels):
@@ -810,6 +901,8 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
             attention_mask=attention_mask,
             first_sibling=first_sibling,
             depths=depths,
+            leaf_tag=leaf_tag,
+            node_tag=node_tag,
             past_key_values=past_key_values,
             use_cache=use_cache,
             inputs_embeds=inputs_embeds,
@@ -829,17 +922,21 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         if labels is not None or first_sibling is not None:
             # 0 without tree labels, yet it ties the parsers to the loss: parallel training wants every parameter used
             structure_loss = self.structure_loss(out, num_items)
+        tag_loss = self.tag_loss(out, leaf_tag, num_items)
         return SOMCausalLMOutput(
-            loss=self.weigh(lm_loss, structure_loss),
+            loss=self.weigh(lm_loss, structure_loss, tag_loss),
             logits=logits,
             past_key_values=out.past_key_values,
             hidden_states=out.hidden_states,
             lm_loss=lm_loss,
             structure_loss=None if first_sibling is None else structure_loss,
+            tag_loss=tag_loss,
             depths=out.depths,
             oracle_depths=out.oracle_depths,
             attach_logits=out.attach_logits,
             next_attach_logits=out.next_attach_logits,
+            leaf_tag_logits=out.leaf_tag_logits,
+            node_tag_logits=out.node_tag_logits,
         )
 
     def check_labels(self, labels: Tensor, tokens: Tensor | None) -> None:
@@ -853,8 +950,12 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
             rule = f"labels must be in 0…{self.config.vocab_size - 1}, or -100 for none"
             raise ValueError(f"{rule}: not so in row {row}, column {column}")
 
-    def weigh(self, lm_loss: Tensor | None, structure_loss: Tensor | None) -> Tensor | None:
-        weighted = [(lm_loss, self.config.lm_loss_weight), (structure_loss, self.config.structure_loss_weight)]
+    def weigh(self, lm_loss: Tensor | None, structure_loss: Tensor | None, tag_loss: Tensor | None) -> Tensor | None:
+        weighted = [
+            (lm_loss, self.config.lm_loss_weight),
+            (structure_loss, self.config.structure_loss_weight),
+            (tag_loss, self.config.tag_loss_weight),
+        ]
         terms = [loss * weight for loss, weight in weighted if loss is not None]
         return sum(terms[1:], terms[0]) if terms else None
 
@@ -911,6 +1012,12 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         real = depths != NONE
         row, _ = real.nonzero(as_tuple=True)
         return torch.full_like(labels, NONE).index_put((real,), shift(labels[real], row))
+
+    def tag_loss(self, out: SOMModelOutput, labels: Tensor | None, num_items: Tensor | int | None) -> Tensor | None:
+        """Cross-entropy of the tags per labelled word, or the sum over `num_items`."""
+        if out.tag_loss is None or labels is None:
+            return None
+        return mean(out.tag_loss, labels, num_items)
 
     def structure_loss(self, out: SOMModelOutput, num_items: Tensor | int | None) -> Tensor:
         """Mean over labelled decisions of -log p_t(e*_t) - log p'_{t-1}(e*_t), or the sum over `num_items`."""

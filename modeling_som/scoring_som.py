@@ -26,7 +26,8 @@ from transformers import PreTrainedTokenizerBase
 
 from .modeling_som import SOMForCausalLM, SOMModelOutput, live_slots
 from .search_som import Cloud, agreed_tree, beam_search, particle_filter, word_log_probs
-from .sentences_som import encode
+from .sentences_som import Sentence, encode
+from .tags_som import Labels, decode_labels
 
 METHODS = ("greedy", "marginal", "particles", "beam")
 TREES = {"particles": 32, "beam": 4}  # how many are followed, unless told
@@ -219,6 +220,26 @@ def read(
                 tables = (None if table is None else table[row, : n - 1] for table in every)
                 readings[place] = Reading(out.depths[row, :n].tolist(), *tables)  # type: ignore[arg-type]
     return [readings[place] for place in range(len(sequences))]
+
+
+@torch.inference_mode()
+def label_trees(
+    model: SOMForCausalLM, sentences: Sequence[Sentence], depths: Sequence[Sequence[int]]
+) -> list[Labels | None]:
+    """The labels of the trees that depths of all tokens give; None of a model without tags."""
+    if not model.config.tree_tags:
+        return [None] * len(sentences)
+    found: dict[int, Labels] = {}
+    with evaluating(model):
+        for batch in batches([sentence.ids for sentence in sentences], depths, BATCH_TOKENS, model.device):
+            out = model.model(batch.ids, batch.mask, depths=batch.depths, output_tags=True, use_cache=False)
+            both = [logits.cpu().double().log_softmax(dim=-1) for logits in (out.leaf_tag_logits, out.node_tag_logits)]
+            for row, place in enumerate(batch.places):
+                words = sentences[place].starts
+                leaf, node = (table[row, words].tolist() for table in both)
+                of_words = sentences[place].of_words(depths[place])
+                found[place] = decode_labels(of_words, leaf, node, model.config.tree_tags)
+    return [found[place] for place in range(len(sentences))]
 
 
 def log_prior(out: SOMModelOutput) -> Tensor:

@@ -136,3 +136,17 @@ def running_text(words: Iterable[str]) -> str:
     'I can\\'t (or won\\'t) say "go".'
     """
     return decoders.Sequence(spacing()).decode(["".join(f" {word}" for word in words)]).removeprefix(" ")
+
+
+def offsets_in(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
+    """Where words are that follow each other in a text.
+
+    >>> offsets_in("it isn't", ["it", "is", "n't"])
+    [(0, 2), (3, 5), (5, 8)]
+    """
+    offsets, end = [], 0
+    for word in words:
+        start = text.index(word, end)
+        end = start + len(word)
+        offsets.append((start, end))
+    return offsets

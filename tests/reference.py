@@ -163,3 +163,53 @@ def forward(model, ids: list[int], first_sibling: list[int], decide, guesses: li
         "words": len(ids) - 1,
         "decisions": len(decided),
     }
+
+
+def tag_logits(model, trace: dict, ids: list[int]) -> dict[tuple[str, int], Tensor]:
+    """Scores of the tags of every leaf and inner node of the tree that was built, by kind and token.
+
+    Node i joins a left sister and what begins with token i; the vector of a subtree is the candidate at its depth when
+    its last token was read."""
+    depths, found = trace["depths"], {}
+    words = [t for t in range(len(ids)) if not (t and continues(model, ids[t]))]
+    for i in (t for t in words if t >= 2):
+        depth = max(depths[i], 2)
+        end = next((m for m in range(i + 1, len(ids)) if depths[m] <= depths[i]), len(ids))
+        start = max(t for t in words if t < i and depths[t] < depth)
+        left, right = (
+            max((t for t in words if first < t < stop and depths[t] == at), default=-1)
+            for first, stop, at in ((start, i, depth), (i, end, depths[i] + 1))
+        )
+        last = end - 1 if depths[i] >= 2 else i  # EOS closes the words' tree and has no node of its own
+        places = ((i - 1, depth - 1), (last, depths[i]), (last, depths[i] - 1))
+        a, b, parent = (subtree(model, trace, ids, *place) for place in places)
+        found["leaf" if left < 0 else "node", start if left < 0 else left] = score_tags(model, a, b, parent, 0)
+        if depths[i] >= 2:
+            found["leaf" if right < 0 else "node", i if right < 0 else right] = score_tags(model, b, a, parent, 1)
+    return found
+
+
+def subtree(model, trace: dict, ids: list[int], t: int, depth: int) -> Tensor:
+    """The subtree at a depth that ends with token t; a leaf at the last depth has no slot."""
+    if depth < model.config.num_slots:
+        return trace["candidates"][t][depth]
+    return norm(model.config, model.model.norm, model.model.embed_tokens.weight[ids[t]])
+
+
+def score_tags(model, child: Tensor, sister: Tensor, parent: Tensor, side: int) -> Tensor:
+    """W2 ReLU(W1 [x; sister; parent] + the side's vector)."""
+    config, tagger = model.config, model.model.tagger
+    parts = [segments(config, x)[1] if config.syntactic_size else x for x in (child, sister, parent)]
+    hidden = tagger.hidden.weight @ torch.cat(parts) + tagger.hidden.bias + tagger.side.weight[side]
+    return tagger.score.weight @ hidden.relu() + tagger.score.bias
+
+
+def gold_nodes(first_sibling: list[int], inside: list[bool]) -> dict[int, tuple[int, int]]:
+    """What every inner node of the gold tree spans."""
+    depths = gold_depths(first_sibling)
+    nodes = {}
+    for i in range(2, len(depths)):
+        if depths[i] >= 2 and not inside[i]:
+            end = next(m for m in range(i + 1, len(depths)) if depths[m] <= depths[i])
+            nodes[i] = (first_sibling[i], end)
+    return nodes

@@ -20,8 +20,10 @@ def add_parse(commands: Any) -> None:
         "  som parse --file sentences.txt --format evalb --out trees.txt\n"
         "  som parse --method beam --format svg 'the dog barks .' > tree.svg",
     )
-    add_texts(parser, ["tree", "brackets", "evalb", "conll", "svg", "json"])
+    add_texts(parser, ["tree", "brackets", "conllu", "evalb", "conll", "svg", "json"])
     parser.add_argument("--words", action="store_true", help="the text is in tokens, separated by spaces")
+    parser.add_argument("--binary", action="store_true", help="trees as the model builds them, without labels")
+    parser.add_argument("--probabilities", action="store_true", help="with conllu: how probable each relation is")
     add_method(parser)
 
 
@@ -36,4 +38,8 @@ def parse_command(args: argparse.Namespace) -> None:
     parses = parse_all(
         model, tokenizer, sentences, args.method, k=args.k, seed=args.seed, progress=sys.stderr.isatty()
     )
-    print_results(args, [parse.to_dict() for parse in parses], lambda: render(parses, args.format))
+    print_results(
+        args,
+        [parse.to_dict() for parse in parses],
+        lambda: render(parses, args.format, args.binary, args.probabilities),
+    )

@@ -40,6 +40,9 @@ def add_prepare(commands: Any) -> None:
         default="word",
         help="word[:N] (default, words seen at least N = 2 times), bpe:N, gpt2[:FOLDER] or model:CHECKPOINT",
     )
+    parser.add_argument(
+        "--tags", choices=["universal", "full", "none"], default="universal", help="relations and categories to keep"
+    )
     parser.add_argument("--num-slots", type=positive, default=15, metavar="N", help="count trees deeper than this")
     parser.add_argument("--skip-bad", action="store_true", help="leave out, and count, sentences that cannot be read")
     parser.add_argument("--num-proc", type=positive, default=1, metavar="N", help="processes (default: 1)")
@@ -88,6 +91,7 @@ def prepare_command(args: argparse.Namespace) -> None:
         skip_bad=args.skip_bad,
         num_proc=args.num_proc,
         overwrite=args.overwrite,
+        tags=args.tags,
         silver=args.parser if args.text else None,
     )
     if args.json:

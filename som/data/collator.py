@@ -29,8 +29,9 @@ class SOMCollator:
             "attention_mask": self.pad([[1] * len(row["input_ids"]) for row in rows], 0),
             "labels": self.pad([[NONE, *row.get("labels", row["input_ids"])[1:]] for row in rows], NONE),
         }
-        if "first_sibling" in rows[0]:
-            batch["first_sibling"] = self.pad([row["first_sibling"] for row in rows], NONE)
+        for name in ("first_sibling", "leaf_tag", "node_tag"):
+            if name in rows[0]:
+                batch[name] = self.pad([row[name] for row in rows], NONE)
         return batch
 
     def pad(self, rows: Sequence[Sequence[int]], value: int) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
@@ -14,11 +15,12 @@ from typing import Any
 from datasets import Dataset, DatasetDict, Features, List, NamedSplit, Value
 from transformers import PreTrainedTokenizerFast
 
+from modeling_som.layout_som import NONE
 from modeling_som.sentences_som import encode_sentences
 from som.data.sources import Source, source_files
 from som.data.summary import COUNTS, summarise
 from som.data.vocabularies import make_tokenizer
-from som.syntax import CONVERSION_VERSION, TreebankError, first_siblings, gold_depths, read_file
+from som.syntax import CONVERSION_VERSION, Tags, TreebankError, first_siblings, gold_depths, read_file
 
 SPLITS = ("train", "validation", "test")
 SUMMARY = "som.json"  # also the sign that a folder holds prepared data
@@ -27,6 +29,8 @@ PARSED = Features(
     words=List(Value("string")),
     tree=Value("string"),
     first_sibling=INTEGERS,  # of words, without BOS and EOS
+    leaf_tag=List(Value("string")),  # of words; empty where the treebank has none
+    node_tag=List(Value("string")),
     lifted=Value("int32"),
     error=Value("string"),  # in the place of a sentence that cannot be read
 )
@@ -37,6 +41,8 @@ ENCODED = Features(
     tree=Value("string"),
     length=Value("int32"),
 )
+TAGGED = Features(leaf_tag=INTEGERS, node_tag=INTEGERS)  # of tokens, -100 for none
+TAG_KINDS = ("universal", "full", "none")
 
 
 def prepare(
@@ -48,35 +54,44 @@ def prepare(
     num_proc: int = 1,
     overwrite: bool = False,
     silver: str | None = None,
+    tags: str = "universal",
 ) -> dict[str, Any]:
     """Write the data set of a treebank and its tokenizer to a folder, whole or not at all; return the summary.
 
     Sentences that do not come from files are kept, as CoNLL-U, beside the data. `silver` names the parser whose trees
-    these are, where they are not gold.
+    these are, where they are not gold. `tags` keeps relations, without subtypes (`universal`) or with them (`full`),
+    and the categories of constituents; `none` leaves them out.
     """
+    if tags not in TAG_KINDS:
+        raise ValueError(f"tags must be one of {', '.join(TAG_KINDS)}, got {tags!r}")
     for split in SPLITS:
         if split not in splits:
             raise TreebankError(f"expected the splits {', '.join(SPLITS)}, got none for {split}")
     with written_whole(Path(out), overwrite) as folder:
         scratch = folder.parent
         files = {split: source_files(splits[split], folder / f"{split}.conllu") for split in SPLITS}
-        parsed = {split: read_rows(files[split], split, scratch, skip_bad, num_proc) for split in SPLITS}
+        parsed = {split: read_rows(files[split], split, scratch, skip_bad, num_proc, tags) for split in SPLITS}
         vocabulary = make_tokenizer(tokenizer, parsed["train"]["words"])
+        tree_tags = [] if tags == "none" else known_tags(parsed["train"])
         encoded = {
-            split: tokenize_rows(parsed[split], vocabulary, scratch / f"{split}.arrow", num_proc) for split in SPLITS
+            split: tokenize_rows(parsed[split], vocabulary, tree_tags, scratch / f"{split}.arrow", num_proc)
+            for split in SPLITS
         }
         summary: dict[str, Any] = {
             "tokenizer": tokenizer,
             "vocab_size": len(vocabulary),
             "silver": silver,
             "num_slots": num_slots,
+            "tags": tags,
+            "tree_tags": tree_tags,
             "conversion_version": CONVERSION_VERSION,
             "splits": {split: summarise(encoded[split], num_slots) for split in SPLITS},
         }
         for split, counts in summary["splits"].items():
             counts["skipped"] = len(parsed[split]) - len(encoded[split])
             counts["files"] = [str(file).removeprefix(f"{folder}/") for file in files[split]]
-        DatasetDict({split: encoded[split].select_columns(list(ENCODED)) for split in SPLITS}).save_to_disk(folder)
+        columns = [*ENCODED, *(TAGGED if tree_tags else ())]
+        DatasetDict({split: encoded[split].select_columns(columns) for split in SPLITS}).save_to_disk(folder)
         vocabulary.save_pretrained(folder)
         (folder / SUMMARY).write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return summary
@@ -102,17 +117,28 @@ def written_whole(folder: Path, overwrite: bool) -> Iterator[Path]:
         new.rename(folder)
 
 
-def read_rows(files: Sequence[Path], split: str, scratch: Path, skip_bad: bool, num_proc: int) -> Dataset:
+def known_tags(parsed: Dataset) -> list[str]:
+    """The tags of the training split, the most frequent first; none if one of its sentences lacks them."""
+    counts: Counter[str] = Counter()
+    for batch in parsed.select_columns(["words", "leaf_tag", "node_tag"]).iter(1000):
+        for words, leaf, node in zip(batch["words"], batch["leaf_tag"], batch["node_tag"], strict=True):
+            if len(words) != len(leaf):
+                return []
+            counts.update(tag for tag in (*leaf, *node) if tag)
+    return [tag for tag, _ in counts.most_common()]
+
+
+def read_rows(files: Sequence[Path], split: str, scratch: Path, skip_bad: bool, num_proc: int, tags: str) -> Dataset:
     """The sentences of the files with their trees, one a row, in the order of the files."""
     names = [str(file) for file in files]
     dataset = Dataset.from_generator(
         parsed_rows,
         features=PARSED,
         cache_dir=str(scratch),
-        gen_kwargs={"files": names, "skip_bad": skip_bad},
+        gen_kwargs={"files": names, "skip_bad": skip_bad, "tags": tags},
         num_proc=min(num_proc, len(files)) if min(num_proc, len(files)) > 1 else None,
         split=NamedSplit(split),
-        fingerprint=fingerprint(split, str(skip_bad), *names, files=files),
+        fingerprint=fingerprint(split, str(skip_bad), tags, *names, files=files),
     )
     errors = dataset.data.column("error").drop_null()
     if len(errors) and (not skip_bad or len(errors) == len(dataset)):
@@ -120,12 +146,13 @@ def read_rows(files: Sequence[Path], split: str, scratch: Path, skip_bad: bool, 
     return dataset
 
 
-def parsed_rows(files: Sequence[str], skip_bad: bool) -> Iterator[dict[str, Any]]:
+def parsed_rows(files: Sequence[str], skip_bad: bool, tags: str) -> Iterator[dict[str, Any]]:
     """A row for every sentence; a bad one has its error, and ends the reading unless bad ones are skipped."""
     for file in files:
         for example in read_file(Path(file)):
             if isinstance(example, TreebankError):
-                yield {"words": [], "tree": None, "first_sibling": [], "lifted": None, "error": str(example)}
+                empty: dict[str, list] = {"words": [], "first_sibling": [], "leaf_tag": [], "node_tag": []}
+                yield {**empty, "tree": None, "lifted": None, "error": str(example)}
                 if not skip_bad:
                     return
             else:
@@ -133,9 +160,17 @@ def parsed_rows(files: Sequence[str], skip_bad: bool) -> Iterator[dict[str, Any]
                     "words": example.words,
                     "tree": str(example.tree),
                     "first_sibling": first_siblings(example.tree),
+                    **tag_columns(example.tags, tags),
                     "lifted": example.lifted,
                     "error": None,
                 }
+
+
+def tag_columns(tags: Tags | None, kind: str) -> dict[str, Sequence[str | None]]:
+    if tags is None or kind == "none":
+        return {"leaf_tag": [], "node_tag": []}
+    tags = tags.universal() if kind == "universal" else tags
+    return {"leaf_tag": tags.leaf, "node_tag": tags.node}
 
 
 def fingerprint(*parts: str, files: Sequence[Path] = ()) -> str:
@@ -152,25 +187,30 @@ def fingerprint(*parts: str, files: Sequence[Path] = ()) -> str:
     return digest.hexdigest()[:32]
 
 
-def tokenize_rows(parsed: Dataset, tokenizer: PreTrainedTokenizerFast, cache_file: Path, num_proc: int) -> Dataset:
+def tokenize_rows(
+    parsed: Dataset, tokenizer: PreTrainedTokenizerFast, tree_tags: list[str], cache_file: Path, num_proc: int
+) -> Dataset:
     """The rows as token ids with the first siblings of tokens, and what is counted of them; bad rows disappear."""
     return parsed.map(
         tokenize_batch,
         batched=True,
         remove_columns=parsed.column_names,
-        features=Features({**ENCODED, **COUNTS}),
-        fn_kwargs={"tokenizer": tokenizer},
+        features=Features({**ENCODED, **TAGGED, **COUNTS}),
+        fn_kwargs={"tokenizer": tokenizer, "tree_tags": tree_tags},
         num_proc=num_proc if num_proc > 1 else None,
         cache_file_name=str(cache_file),
-        new_fingerprint=fingerprint(parsed._fingerprint, tokenizer.backend_tokenizer.to_str()),
+        new_fingerprint=fingerprint(parsed._fingerprint, tokenizer.backend_tokenizer.to_str(), *tree_tags),
         desc="Encoding",
     )
 
 
-def tokenize_batch(batch: Mapping[str, list], tokenizer: PreTrainedTokenizerFast) -> dict[str, list]:
+def tokenize_batch(
+    batch: Mapping[str, list], tokenizer: PreTrainedTokenizerFast, tree_tags: Sequence[str]
+) -> dict[str, list]:
+    number = {tag: index for index, tag in enumerate(tree_tags)}
     good = [row for row, error in enumerate(batch["error"]) if error is None]
     known = getattr(tokenizer, "known", None)  # a word vocabulary, the only kind with unknown words
-    columns: dict[str, list] = {name: [] for name in (*ENCODED, *COUNTS)}
+    columns: dict[str, list] = {name: [] for name in (*ENCODED, *TAGGED, *COUNTS)}
     for row, pieces in zip(good, encode_sentences(tokenizer, [batch["words"][row] for row in good]), strict=True):
         words = batch["words"][row]
         ids = [tokenizer.bos_token_id, *(piece for word in pieces for piece in word), tokenizer.eos_token_id]
@@ -179,6 +219,7 @@ def tokenize_batch(batch: Mapping[str, list], tokenizer: PreTrainedTokenizerFast
         values = {
             "input_ids": ids,
             "first_sibling": siblings,
+            **{name: token_tags(batch[name][row], pieces, number) for name in TAGGED},
             "words": words,
             "tree": batch["tree"][row],
             "length": len(ids),
@@ -190,6 +231,19 @@ def tokenize_batch(batch: Mapping[str, list], tokenizer: PreTrainedTokenizerFast
         for name, value in values.items():
             columns[name].append(value)
     return columns
+
+
+def token_tags(tags: Sequence[str | None], pieces: Sequence[Sequence[int]], number: Mapping[str, int]) -> list[int]:
+    """Tags of BOS, the pieces of all words and EOS: that of a word is its first piece's, unknown ones are left out.
+
+    >>> token_tags(["det", None, "obj"], [[7], [8, 9], [5]], {"det": 0, "nsubj": 1})
+    [-100, 0, -100, -100, -100, -100]
+    """
+    found = [NONE]
+    for place, word in enumerate(pieces):
+        tag = tags[place] if tags else None
+        found += [number.get(tag, NONE) if tag else NONE, *[NONE] * (len(word) - 1)]
+    return [*found, NONE]
 
 
 def token_siblings(word_siblings: Sequence[int], pieces: Sequence[int]) -> list[int]:

@@ -27,7 +27,7 @@ from modeling_som import SOMCache, SOMForCausalLM
 from modeling_som.operators_som import linear
 from modeling_som.scoring_som import Method, evaluating, score
 from modeling_som.search_som import Step, log_softmax
-from modeling_som.sentences_som import Sentence, encode, encode_words, running_text
+from modeling_som.sentences_som import Sentence, encode, encode_words, offsets_in, running_text
 from modeling_som.tokenization_som import never_generated
 from som.inference.parsing import Parse
 from som.syntax import Bracket, Event, Tree, first_siblings, gold_depths
@@ -172,20 +172,6 @@ def finish(tokenizer: PreTrainedTokenizerBase, start: Sentence, given: dict[int,
     sentence = Sentence(ids, words, offsets_in(text, words), starts)
     parse = Parse(words, sentence.offsets, sentence.of_words(drawn.depths))
     return Generated(text, parse, drawn.log_prob)
-
-
-def offsets_in(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
-    """Where words are that follow each other in a text.
-
-    >>> offsets_in("it isn't", ["it", "is", "n't"])
-    [(0, 2), (3, 5), (5, 8)]
-    """
-    offsets, end = [], 0
-    for word in words:
-        start = text.index(word, end)
-        end = start + len(word)
-        offsets.append((start, end))
-    return offsets
 
 
 # ---------------------------------------------------------------------------------------------- free

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 from nltk import Tree as NltkTree
 from transformers import PreTrainedTokenizerBase
 
 from modeling_som import SOMForCausalLM
-from modeling_som.scoring_som import Method, Scored, score
-from modeling_som.sentences_som import Sentence, encode, running_text
-from som.syntax import Tree, evalb_line, first_siblings, tree_from_depths
+from modeling_som.scoring_som import Method, Scored, label_trees, score
+from modeling_som.sentences_som import CLITIC, NOT, Sentence, encode, offsets_in, running_text
+from modeling_som.tags_som import PARTIAL, Labels, binary_children
+from som.syntax import NO_CHAIN, Tree, escape, evalb_line, first_siblings, tree_from_depths
 
 DRAWABLE = 200  # more words than anyone can look at, fewer than the drawing libraries can recurse into
 
 
 @dataclass(frozen=True)
 class Parse:
-    """One sentence and its binary tree, as the depth of each word.
+    """One sentence and its tree: the depth of each word, and labels where the model knows them.
 
     >>> parse = Parse(["the", "cat", "sleeps"], [(0, 3), (4, 7), (8, 14)], [1, 2, 2])
     >>> print(parse.brackets())
@@ -31,53 +36,86 @@ class Parse:
     2 cat 2 1 4 7
     3 sleeps 2 1 8 14
     <BLANKLINE>
+
+    With labels, trees are n-ary and every constituent has its relation or category:
+
+    >>> labels = Labels(["det", "head", "head"], [None, "nsubj", "root"], [2, 3, 0], ["det", "nsubj", "root"])
+    >>> parse = Parse(["the", "cat", "sleeps"], [(0, 3), (4, 7), (8, 14)], [1, 2, 2], labels=labels)
+    >>> print(parse.brackets())
+    (root (nsubj (det the) (head cat)) (head sleeps))
+    >>> parse.heads, parse.relations
+    ([2, 3, 0], ['det', 'nsubj', 'root'])
     """
 
     words: list[str]
     offsets: list[tuple[int, int]]
     depths: list[int]
     log_prob: float | None = None  # of the sentence in nats, EOS included
+    labels: Labels | None = None
+    text: str | None = None  # what was read, into which the offsets point; None for words that were given one by one
 
     @classmethod
-    def of(cls, sentence: Sentence, scored: Scored) -> Parse:
-        return cls(sentence.words, sentence.offsets, sentence.of_words(scored.depths), scored.log_prob)
+    def of(cls, sentence: Sentence, scored: Scored, labels: Labels | None = None, text: str | None = None) -> Parse:
+        depths = sentence.of_words(scored.depths)
+        return cls(sentence.words, sentence.offsets, depths, scored.log_prob, labels, text)
 
     @property
     def tree(self) -> Tree:
+        """The binary tree."""
         return tree_from_depths(self.depths, self.words)
+
+    @property
+    def heads(self) -> list[int] | None:
+        """The head of every word, counted from 1, 0 for the root; None without labels of dependencies."""
+        return self.labels.heads if self.labels else None
+
+    @property
+    def relations(self) -> list[str] | None:
+        return self.labels.relations if self.labels else None
 
     @property
     def first_siblings(self) -> list[int]:
         """The word with which each word's left sibling begins, counted from 1; 0 is BOS."""
         return [sibling + 1 for sibling in first_siblings(self.tree)]
 
-    def to_nltk(self) -> NltkTree:
-        return self.tree.to_nltk()
+    def to_nltk(self, binary: bool = False) -> NltkTree:
+        """The labelled n-ary tree; without labels, or if asked for, the binary one, with * for every constituent."""
+        if binary or self.labels is None:
+            return self.tree.to_nltk()
+        return labelled_tree(self.words, self.depths, self.labels)
 
-    def brackets(self) -> str:
-        return str(self.tree)
+    def brackets(self, binary: bool = False) -> str:
+        """The tree on one line; round brackets in words are written -LRB- and -RRB-."""
+        if binary or self.labels is None:
+            return str(self.tree)
+        escaped = [escape(word) for word in self.words]
+        return " ".join(str(labelled_tree(escaped, self.depths, self.labels)).split())
 
     def evalb(self) -> str:
         """The tree on one line with a label at every constituent and word, as EVALB wants it."""
         return evalb_line(self.tree)
 
-    def draw(self) -> str:
+    def draw(self, binary: bool = False) -> str:
         """The tree as a picture of characters."""
         self.check_drawable()
-        return self.tree.draw()
+        return draw_tree(self.to_nltk(binary))
 
     def svg(self) -> str:
         """The tree as a picture."""
+        import svgling
+
         self.check_drawable()
-        return tree_svg(self.tree)
+        return svgling.draw_tree(self.to_nltk()).get_svg().tostring()
+
+    _repr_svg_ = svg
 
     def check_drawable(self) -> None:
         if len(self.words) > DRAWABLE:
             limit = f"{len(self.words)} words are too many to draw, {DRAWABLE} the most"
-            raise ValueError(f"{limit}: brackets, conll and json have no limit")
+            raise ValueError(f"{limit}: brackets, conll, conllu and json have no limit")
 
     def conll(self) -> str:
-        """One line a word: number, word, depth, first sibling (0 is BOS), offsets; then an empty line."""
+        """One line per word: number, word, depth, first sibling (0 is BOS), offsets; then an empty line."""
         columns = zip(self.words, self.depths, self.first_siblings, self.offsets, strict=True)
         rows = [
             "\t".join(map(str, (number, word, depth, sibling, *offset)))
@@ -85,31 +123,122 @@ class Parse:
         ]
         return "\n".join([f"# depths = {' '.join(map(str, self.depths))}", *rows, ""])
 
+    def to_conllu(self, sent_id: str | int = 1, probabilities: bool = False) -> str:
+        """The dependency tree in CoNLL-U; `probabilities` adds that of each relation to the last column."""
+        if self.labels is None or self.labels.heads is None:
+            raise ValueError("CoNLL-U needs heads and relations, which this model does not know")
+        return conllu_sentence(self, self.labels, sent_id, probabilities)
+
+    def to_spacy(self, vocabulary: Any = None) -> Any:
+        """A spaCy `Doc` with heads and relations; needs spaCy to be installed."""
+        if self.heads is None or self.relations is None:
+            raise ValueError("a spaCy Doc needs heads and relations, which this model does not know")
+        try:
+            from spacy.tokens import Doc
+            from spacy.vocab import Vocab
+        except ImportError:
+            raise ImportError("to make a spaCy Doc, install spaCy: pip install 'som-lm[spacy]'") from None
+        heads = [head - 1 if head else word for word, head in enumerate(self.heads)]
+        spaces = [start > end for (_, end), (start, _) in pairwise([*self.offsets, (sys.maxsize, 0)])]
+        relations = ["ROOT" if relation == "root" else relation for relation in self.relations]
+        return Doc(vocabulary or Vocab(), words=self.words, spaces=spaces, heads=heads, deps=relations)
+
     def to_dict(self) -> dict:
+        """Everything as plain data; heads and relations are None without labels."""
         return {
             "words": self.words,
             "offsets": self.offsets,
             "depths": self.depths,
             "first_siblings": self.first_siblings,
             "brackets": self.brackets(),
+            "heads": self.heads,
+            "relations": self.relations,
             "log_prob": self.log_prob,
         }
 
 
+def labelled_tree(words: Sequence[str], depths: Sequence[int], labels: Labels) -> NltkTree:
+    """The n-ary tree: steps of the binarisation disappear, and every constituent and word has its tag.
+
+    A word of a constituency tree with no category above it stands alone."""
+    parts: dict[tuple[str, int], list[NltkTree | str]] = {}
+    for word, tag in enumerate(labels.leaf):
+        parts["leaf", word] = [words[word] if tag == NO_CHAIN else NltkTree(tag, [words[word]])]
+    last: tuple[str, int] = ("leaf", 0)
+    for i, (left, right) in binary_children(depths).items():
+        together, last = [*parts.pop(left), *parts.pop(right)], ("node", i)
+        parts[last] = together if labels.node[i] == PARTIAL else [NltkTree(labels.node[i], together)]
+    tree = parts[last]
+    return tree[0] if len(tree) == 1 and isinstance(tree[0], NltkTree) else NltkTree("*", tree)
+
+
+def draw_tree(tree: NltkTree) -> str:
+    """A tree as a picture of characters, its words in their order."""
+    from nltk.tree.prettyprinter import TreePrettyPrinter
+
+    words, tree = tree.leaves(), tree.copy(deep=True)
+    for position, leaf in enumerate(tree.treepositions("leaves")):
+        tree[leaf] = position  # nltk shuffles the words of constituents that also have constituents, not numbers
+    text = TreePrettyPrinter(tree, words).text(unicodelines=True)
+    return "\n".join(line.rstrip() for line in text.splitlines()).rstrip()
+
+
+def conllu_sentence(parse: Parse, labels: Labels, sent_id: str | int, probabilities: bool) -> str:
+    """A sentence of CoNLL-U with its blank line; what was written as one word but is several has a range line."""
+    text = running_text(parse.words) if parse.text is None else " ".join(parse.text.split())
+    lines = [f"# sent_id = {sent_id}", f"# text = {text}"]
+    offsets = parse.offsets if parse.text is not None else offsets_in(text, parse.words)
+    ranges = written_words(parse.words, offsets)
+    columns = zip(parse.words, labels.heads or [], labels.relations or [], labels.probabilities or [], strict=True)
+    for number, (word, head, relation, chance) in enumerate(columns, start=1):
+        glued = number < len(offsets) and offsets[number][0] == offsets[number - 1][1]
+        first, last = ranges[number - 1]
+        space = ["SpaceAfter=No"] if glued and number == last else []
+        if first < last and number == first:
+            end = ["SpaceAfter=No"] if last < len(offsets) and offsets[last][0] == offsets[last - 1][1] else []
+            form = "".join(parse.words[first - 1 : last])
+            lines.append("\t".join([f"{first}-{last}", form, *["_"] * 7, "|".join(end) or "_"]))
+        misc = [*([f"RelationProbability={chance:.4f}"] if probabilities else []), *(space if first == last else [])]
+        lines.append("\t".join([str(number), word, *["_"] * 4, str(head), relation, "_", "|".join(misc) or "_"]))
+    return "\n".join([*lines, "", ""])
+
+
+def written_words(words: Sequence[str], offsets: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """For each word the first and last word, counted from 1, of what was written as one: "did" and "n't" are one.
+
+    >>> written_words(["I", "did", "n't", "."], [(0, 1), (2, 5), (5, 8), (8, 9)])
+    [(1, 1), (2, 3), (2, 3), (4, 4)]
+    """
+    groups: list[list[int]] = []
+    for number, word in enumerate(words, start=1):
+        glued = number > 1 and offsets[number - 1][0] == offsets[number - 2][1]
+        cannot = word.lower() == "not" and words[number - 2].lower() == "can"
+        clitic = cannot or re.fullmatch(f"{NOT}|{CLITIC}", word)
+        if glued and clitic and words[number - 2][-1:].isalpha():
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    return [(group[0], group[-1]) for group in groups for _ in group]
+
+
 def tree_svg(tree: Tree) -> str:
-    """A tree as an SVG element."""
+    """An unlabelled tree as an SVG element."""
     import svgling
 
     return svgling.draw_tree(tree.to_nltk()).get_svg().tostring()
 
 
-def render(parses: Sequence[Parse], form: str) -> str:
-    """Trees as text: `tree` (pictures), `svg`, `conll`, or one a line as `brackets`, `evalb` or plain `text`."""
+def render(parses: Sequence[Parse], form: str, binary: bool = False, probabilities: bool = False) -> str:
+    """Trees as text: `tree` (pictures), `svg`, `conllu`, `conll`, or one per line as `brackets`, `evalb` or `text`.
+
+    `binary` shows trees as the model builds them, without labels."""
+    if form == "conllu":
+        return "".join(parse.to_conllu(i, probabilities) for i, parse in enumerate(parses, start=1))
     write: dict[str, Callable[[Parse], str]] = {
-        "tree": lambda parse: parse.draw() + "\n",
+        "tree": lambda parse: parse.draw(binary) + "\n",
         "svg": Parse.svg,
         "conll": Parse.conll,
-        "brackets": Parse.brackets,
+        "brackets": lambda parse: parse.brackets(binary),
         "evalb": Parse.evalb,
         "text": lambda parse: running_text(parse.words),
     }
@@ -141,5 +270,7 @@ def parse_all(
 ) -> list[Parse]:
     """The trees of many sentences, read in batches: greedy, or of `k` by `particles` or `beam` the most agreed on."""
     sentences = [encode(tokenizer, text) for text in texts]
-    scored = score(model, [sentence.ids for sentence in sentences], method, k=k, seed=seed, progress=progress)
-    return list(map(Parse.of, sentences, scored))
+    scored = list(score(model, [sentence.ids for sentence in sentences], method, k=k, seed=seed, progress=progress))
+    labels = label_trees(model, sentences, [one.depths for one in scored])
+    given = [text if isinstance(text, str) else None for text in texts]
+    return list(map(Parse.of, sentences, scored, labels, given))

@@ -1,6 +1,8 @@
 """Trees, treebanks and measures, readable without knowing torch: the standard library alone."""
 
 from som.syntax.grammar import builtin_treebank
+from som.syntax.labels import HEAD as HEAD_TAG
+from som.syntax.labels import NO_CHAIN, PARTIAL, ROOT, Tags, dependency_tags, universal
 from som.syntax.metrics import (
     Accuracy,
     Brackets,
@@ -27,9 +29,17 @@ from som.syntax.treebanks import (
     treebank_files,
     wsj_files,
 )
-from som.syntax.trees import Bracket, Event, Tree, binarise
+from som.syntax.trees import Bracket, Event, Tree, binarise, escape
 
 __all__ = [
+    "escape",
+    "HEAD_TAG",
+    "NO_CHAIN",
+    "PARTIAL",
+    "ROOT",
+    "Tags",
+    "dependency_tags",
+    "universal",
     "Accuracy",
     "Bracket",
     "Brackets",

@@ -6,12 +6,13 @@ import gzip
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
 
+from som.syntax.labels import NO_CHAIN, PARTIAL, Tags, dependency_tags
 from som.syntax.trees import Tree, unescape
 
 CONVERSION_VERSION = 1  # part of every cache key: raise it when the same file is to give other trees
@@ -34,6 +35,9 @@ class Example:
     tree: Tree
     source: str  # file:line
     lifted: int | None = None
+    tags: Tags | None = field(default=None, compare=False)  # None where the treebank has no relations or categories
+    heads: tuple[int, ...] | None = field(default=None, compare=False)  # as in the file, before arcs were lifted
+    relations: tuple[str, ...] | None = field(default=None, compare=False)
 
 
 def read_treebank(paths: Iterable[str | Path]) -> Iterator[Example]:
@@ -172,6 +176,7 @@ def _blocks(path: Path) -> Iterator[Block]:
 def _example_from_conllu(block: Block) -> Example:
     words: list[str] = []
     heads: list[int] = []
+    relations: list[str] = []
     offsets: list[int] = []
     for offset, line in enumerate(block.lines):
         columns = line.split("\t")
@@ -188,6 +193,7 @@ def _example_from_conllu(block: Block) -> Example:
             raise block.error(offset, f"expected a number in column 7, the head, got {head!r}")
         words.append(clean_word(word))
         heads.append(int(head))
+        relations.append(columns[7])
         offsets.append(offset)
     if not words:
         raise block.error(0, "expected a sentence, got only comments")
@@ -195,7 +201,11 @@ def _example_from_conllu(block: Block) -> Example:
         tree, lifted = tree_from_heads(words, heads)
     except HeadError as error:
         raise block.error(offsets[error.word], str(error)) from None
-    return Example(tuple(words), tree, f"{block.path}:{block.line}", lifted)
+    source, given = f"{block.path}:{block.line}", tuple(relations)
+    if any(relation in ("", "_") for relation in given):
+        return Example(tuple(words), tree, source, lifted, heads=tuple(heads))
+    tags = dependency_tags(lift(heads)[0], given)
+    return Example(tuple(words), tree, source, lifted, tags, tuple(heads), given)
 
 
 def to_conllu(words: Sequence[str], heads: Sequence[int], comment: str = "") -> str:
@@ -306,12 +316,38 @@ def _shortest_crossing(heads: Sequence[int]) -> int | None:
     return min(crossing)[1] if crossing else None
 
 
-# Bracketed trees: constituents, of which labels, function tags, traces and unary chains do not matter
+# Bracketed trees: constituents, of which function tags and traces do not matter
+
+
+@dataclass(frozen=True)
+class Constituent:
+    """A word or a constituent, the categories of the unary chain it stands for, and its parts."""
+
+    node: Tree | str
+    chain: tuple[str, ...] = ()
+    parts: tuple[Constituent, ...] = ()
+
+    def tags(self) -> Tags:
+        """Of the whole tree, from left to right; no recursion, since trees can be deep."""
+        leaf: list[str | None] = []
+        node: dict[int, str] = {}  # by the word that begins the right child
+        stack: list[tuple[Constituent, list[str]]] = [(self, [])]  # and the tags of the inner nodes it completes
+        while stack:
+            one, completed = stack.pop()
+            if completed:
+                node[len(leaf)] = completed[0]
+            if not one.parts:
+                leaf.append("+".join(one.chain) or NO_CHAIN)
+                continue
+            own = "+".join(one.chain) or "X"
+            steps = [[], *([PARTIAL] for _ in one.parts[2:]), [own]]
+            stack += reversed(list(zip(one.parts, steps, strict=True)))
+        return Tags(tuple(leaf), tuple(node.get(word) for word in range(len(leaf))))
 
 
 def _example_from_brackets(block: Block) -> Example:
-    root: Tree | str | None = None
-    open_nodes: list[tuple[list[str], list[Tree | str | None]]] = []  # atoms and children of each; None is a trace
+    root: Constituent | None = None
+    open_nodes: list[tuple[list[str], list[Constituent | None]]] = []  # atoms and children of each; None is a trace
     for offset, line in enumerate(block.lines):
         for token in re.findall(r"[()]|[^\s()]+", line):
             if token == "(" and (open_nodes or root is None):
@@ -331,21 +367,31 @@ def _example_from_brackets(block: Block) -> Example:
             len(block.lines) - 1, f"expected {len(open_nodes)} more closing bracket(s), got the tree's end"
         )
     assert root is not None
-    tree = root if isinstance(root, Tree) else Tree((root,))
-    return Example(tree.words(), tree, f"{block.path}:{block.line}")
+    tree = root.node if isinstance(root.node, Tree) else Tree((root.node,))
+    return Example(tree.words(), tree, f"{block.path}:{block.line}", tags=root.tags())
 
 
-def _constituent(atoms: list[str], children: list, block: Block, offset: int) -> Tree | str | None:
+def _constituent(atoms: list[str], children: list, block: Block, offset: int) -> Constituent | None:
     if len(atoms) == 2 and not children:
         tag, word = atoms
-        return None if tag == "-NONE-" else clean_word(word.replace(r"\/", "/").replace(r"\*", "*"))
+        return None if tag == "-NONE-" else Constituent(clean_word(word.replace(r"\/", "/").replace(r"\*", "*")))
     if len(atoms) > 1 or not children:
         text = " ".join([*atoms, *["(…)"] * len(children)])
         raise block.error(offset, f"expected (LABEL (…) …) or (TAG word), got ({text})")
     present = [child for child in children if child is not None]
+    chain = tuple(category(atom) for atom in atoms if category(atom))
     if len(present) < 2:
-        return present[0] if present else None
-    return Tree(tuple(present))
+        return replace(present[0], chain=(*chain, *present[0].chain)) if present else None
+    return Constituent(Tree(tuple(child.node for child in present)), chain, tuple(present))
+
+
+def category(label: str) -> str:
+    """A label without function tags and indices.
+
+    >>> category("NP-SBJ=2"), category("ADVP|PRT"), category("-LRB-")
+    ('NP', 'ADVP', '-LRB-')
+    """
+    return label if label.startswith("-") else re.split(r"[-=|]", label)[0]
 
 
 # Raw text: silver trees from a parser that the user has installed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from modeling_som.tokenization_som import load_tokenizer
 from som.data import SUMMARY, fingerprint
 
 COLUMNS = ["input_ids", "first_sibling"]
+TAG_COLUMNS = ["leaf_tag", "node_tag"]
 
 
 class TrainingData(NamedTuple):
@@ -24,6 +26,12 @@ class TrainingData(NamedTuple):
     validation: datasets.Dataset
     tokenizer: PreTrainedTokenizerFast
     fingerprint: str
+    tree_tags: list[str]
+
+    def without_tags(self) -> TrainingData:
+        """For models that have no use for them."""
+        train, validation = self.train.select_columns([*COLUMNS, "length"]), self.validation.select_columns(COLUMNS)
+        return self._replace(train=train, validation=validation, tree_tags=[])
 
 
 def load_data(folder: Path) -> TrainingData:
@@ -31,6 +39,8 @@ def load_data(folder: Path) -> TrainingData:
     if not (folder / SUMMARY).is_file():
         raise ValueError(f"{folder}: expected a folder made by `som prepare`, there is no {SUMMARY} in it")
     splits = datasets.load_from_disk(str(folder))
+    tree_tags = json.loads((folder / SUMMARY).read_text(encoding="utf-8")).get("tree_tags", [])
+    columns = [*COLUMNS, *(TAG_COLUMNS if tree_tags else ())]
     tokenizer = load_tokenizer(folder)
     for name in ("train", "validation"):
         if not len(splits[name]):
@@ -43,13 +53,14 @@ def load_data(folder: Path) -> TrainingData:
             )
     files = [*sorted(folder.glob("*/*.arrow")), folder / "tokenizer.json"]
     return TrainingData(
-        train=splits["train"].select_columns([*COLUMNS, "length"]),
+        train=splits["train"].select_columns([*columns, "length"]),
         # similar lengths together, so that little is padded
         validation=splits["validation"]
         .select(lengths(splits["validation"]).argsort(stable=True))
-        .select_columns(COLUMNS),
+        .select_columns(columns),
         tokenizer=tokenizer,
         fingerprint=fingerprint(files=files),
+        tree_tags=tree_tags,
     )
 
 
@@ -94,7 +105,7 @@ class LengthGrouped(torch.utils.data.Dataset):
 
     def __init__(self, dataset: datasets.Dataset, batch_size: int, seed: int, word_dropout: WordDropout | None = None):
         self.lengths = lengths(dataset)
-        self.dataset = dataset.select_columns(COLUMNS)
+        self.dataset = dataset.remove_columns("length")
         self.batch_size, self.seed, self.word_dropout = batch_size, seed, word_dropout
         self.set_epoch(0)
 

@@ -64,7 +64,7 @@ class Teachers:
         if student.training:
             labels, items = inputs["labels"], inputs.get("num_items_in_batch")
             words, attachments = (mean(total, labels, items) for total in self.cross_entropies(labels, output))
-            output.loss = (output.loss + student.weigh(words, attachments)) / 2
+            output.loss = (output.loss + student.weigh(words, attachments, output.tag_loss)) / 2
         return output
 
     def cross_entropies(self, labels: Tensor, output: Any) -> tuple[Tensor, Tensor]:

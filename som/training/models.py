@@ -35,7 +35,9 @@ def begin_with(model: SOMForCausalLM, start: str, tokenizer: PreTrainedTokenizer
         wanted, found = getattr(model.config, name), getattr(other.config, name)
         if wanted != found:
             raise ValueError(f"{start}: expected a model with {name} {wanted}, this one has {found}")
-    model.load_state_dict(other.state_dict())
+    if other.config.tree_tags not in ([], model.config.tree_tags):
+        raise ValueError(f"{start}: expected a model without tags or with those of the data")
+    model.load_state_dict({**model.state_dict(), **other.state_dict()})  # its own tagger, where tags join later
 
 
 def make_config(settings: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> SOMConfig:

@@ -34,6 +34,8 @@ class TrainSettings:
     next_attachment: str = "oracle"  # the paper's is "sampled", and perplexity then higher (docs/results.md)
     lm_loss_weight: float = 1.0
     structure_loss_weight: float = 1.0
+    tree_tags: list[str] = field(default_factory=list)  # those of the data, unless told; none for no labelled trees
+    tag_loss_weight: float = 1.0
     epochs: int = 8
     batch_size: int = 32  # sentences in a step, over all processes and accumulated batches
     learning_rate: float = 1e-3
@@ -52,7 +54,13 @@ class TrainSettings:
 
 SETTINGS = ("preset", "tree", "dsom", *(one.name for one in fields(TrainSettings)))
 SIZES = ("hidden_size", "syntactic_size", "num_slots", "word_pieces", "prediction_network")
-BEFORE = {"weight_decay": 0.0, "word_pieces": False}  # of runs that are older than these settings
+# of runs that are older than these settings
+BEFORE: dict[str, Any] = {
+    "weight_decay": 0.0,
+    "word_pieces": False,
+    "tree_tags": [],
+    "tag_loss_weight": 1.0,
+}
 SCHEDULES = {"cosine": "cosine", "plateau": "reduce_lr_on_plateau"}
 # Sizes, slots and dropout are the paper's; it does not tell its epochs, learning rate or weight decay.
 PTB = {

@@ -109,7 +109,7 @@ def continue_training(trainer: Trainer, checkpoint: Path | None, epochs: int) ->
         with progress_bar(PartialState().is_main_process) as progress:
             trainer.add_callback(ProgressBar(progress))
             last = None if checkpoint is None else str(checkpoint)
-            trainer.train(resume_from_checkpoint=last, ignore_keys_for_eval=["past_key_values"])
+            trainer.train(resume_from_checkpoint=last, ignore_keys_for_eval=["past_key_values", "tag_loss"])
 
 
 def make_trainer(
@@ -124,6 +124,8 @@ def make_trainer(
     right = deepcopy(tokenizer)
     right.padding_side = "right"
     model = build(settings, tokenizer)
+    if not getattr(model.config, "tree_tags", None):
+        data = data.without_tags()
     if settings.teachers:
         teach(model, settings.teachers, tokenizer, args.device)  # type: ignore[arg-type]  # only SOMs are taught
     trainer = Trainer(
@@ -163,6 +165,8 @@ def open_run(
     if given.get("start") and not (known and resume):
         config = load(given["start"])[0].config
         given = {**{name: getattr(config, name) for name in SIZES}, **given}
+    if data.tree_tags and not (known and resume):
+        given = {"tree_tags": data.tree_tags, **given}
     settings = asdict(make_settings(**given))
     if known and resume:
         if system not in (None, recorded_system(run)):

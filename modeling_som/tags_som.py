@@ -1,0 +1,302 @@
+"""Labelled trees: one tag for every node of the binary tree that was built, and dependencies read off them.
+
+Inner node i is the one whose right child begins with token i, so leaf i and node i are all there is to tag. A node is
+tagged as a child of its parent, from its own vector, its sister's and its parent's. Where tokens are pieces of words,
+the word is the leaf and only its first piece counts as a token here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import exp
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from .configuration_som import SOMConfig
+from .layout_som import NONE, Layout
+from .operators_som import Dropout
+
+PARTIAL, HEAD, ROOT = "partial", "head", "root"  # tags of dependency trees that are no relations
+
+
+# ---------------------------------------------------------------------------------------------- where the nodes are
+
+
+class Spans(NamedTuple):
+    """Of every token (B, C), in columns of its row: what inner node i spans, and what its children are."""
+
+    start: Tensor  # first token of the node's left child
+    end: Tensor  # 1 + last token of its right child
+    left: Tensor  # the token whose inner node the left child is, or -1 where it is a leaf
+    right: Tensor  # the same for the right child
+
+
+def node_spans(depths: Tensor, inside: Tensor | None = None) -> Spans:
+    """Reads the inner nodes off depths (B, C), negative behind the end of a row; tokens `inside` a word are no words.
+
+    Token i joins the subtree that begins with the last shallower token; what begins with i ends before the next token
+    that is as shallow. EOS, and any other token at depth 1, closes the words' tree, whose tokens lie at depth 1 and
+    deeper: its left child is that tree without BOS.
+
+    >>> spans = node_spans(torch.tensor([[0, 1, 2, 2, 3, 1]]))  # BOS ((the cat) (sat down)) EOS
+    >>> spans.start[0, 2:].tolist(), spans.end[0, 2:].tolist(), spans.left[0, 2:].tolist(), spans.right[0, 2:].tolist()
+    ([1, 1, 3, 1], [3, 5, 5, 6], [-1, 2, -1, 3], [-1, 4, -1, -1])
+    """
+    B, C = depths.shape
+    columns, levels = torch.arange(C), torch.arange(int(depths.max()) + 2)
+    word = depths[..., None] if inside is None else depths.masked_fill(inside, NONE)[..., None]  # (B, C, 1)
+    last_at = torch.where(word == levels, columns[:, None], -1).cummax(1).values  # (B, C, levels): up to a column
+    last_upto = last_at.cummax(2).values
+    ended = torch.cat([depths, depths.new_full((B, 1), NONE)], dim=1)[..., None] <= levels
+    next_upto = torch.where(ended, torch.arange(C + 1)[:, None], C).flip(1).cummin(1).values.flip(1)
+    rows, depth = torch.arange(B)[:, None], depths.clamp(min=1)
+    before, deep = (columns - 1).clamp(min=0)[None], depth.clamp(min=2)
+    start = last_upto[rows, before, deep - 1]
+    end = next_upto[rows, columns + 1, depth]
+    left, right = last_at[rows, before, deep], last_at[rows, end - 1, depth + 1]
+    return Spans(start, end, torch.where(left > start, left, -1), torch.where(right > columns, right, -1))
+
+
+class TreeNodes(NamedTuple):
+    """The nodes that are tagged: R children of inner nodes, as rows of the forest, and which node each one is."""
+
+    child: Tensor  # (R,)
+    sister: Tensor  # (R,)
+    parent: Tensor  # (R,)
+    is_right: Tensor  # (R,)
+    is_leaf: Tensor  # (R,)
+    token: Tensor  # (R,) the token that names the leaf or the inner node, among the P of the batch
+
+    @classmethod
+    def of(cls, layout: Layout, inside: Tensor | None) -> TreeNodes:
+        """All children of inner nodes, left ones first; of tokens at depth 1, only the words' tree on their left."""
+        row, column, depth = layout.batch.row, layout.batch.column, layout.depths  # (P,)
+        inside_grid = None if inside is None else layout.batch.justify(inside.cpu().long(), fill=0).bool()
+        spans = Spans(*(grid[row, column] for grid in node_spans(layout.depth_grid[:, 1:], inside_grid)))
+        first = torch.arange(len(row)) - column  # (P,) place of the row's first token
+        joins = (column >= 2) if inside is None else (column >= 2) & ~inside.cpu()
+        i = joins.nonzero().flatten()
+        inner = depth[i] >= 2
+        ends = layout.starts[(first + spans.end - 1)[i]]
+        left = layout.starts[i - 1] + (depth[i] - 1).clamp(min=1)
+        right = torch.where(inner, ends, layout.starts[i]) + depth[i]
+        parent = torch.where(inner, ends, layout.starts[i]) + depth[i] - 1
+        left_leaf, right_leaf = spans.left[i] < 0, spans.right[i] < 0
+        left_token = first[i] + torch.where(left_leaf, spans.start[i], spans.left[i])
+        right_token = torch.where(right_leaf, i, first[i] + spans.right[i])
+        every, some = torch.ones_like(inner), inner
+        pairs = [(left, right), (right, left), (parent, parent), (~every, every), (left_leaf, right_leaf)]
+        pairs.append((left_token, right_token))
+        return cls(*(torch.cat([one, other[some]]) for one, other in pairs))
+
+
+def matching_tags(tags: Tensor, gold: Spans, built: Spans, labelled: Tensor) -> Tensor:
+    """(B, C): the gold tag of every built inner node that spans a gold one, NONE for the others.
+
+    `labelled` says which gold nodes there are. Nodes are compared by what they span, whatever is inside."""
+    B, C = tags.shape
+    row = torch.arange(B)[:, None]
+    keys, wanted = ((row * C + spans.start) * (C + 1) + spans.end for spans in (gold, built))
+    known, order = keys[labelled].sort()
+    if not len(known):
+        return torch.full_like(tags, NONE)
+    place = torch.searchsorted(known, wanted).clamp(max=len(known) - 1)
+    return torch.where(known[place] == wanted, tags[labelled][order][place], NONE)
+
+
+# ---------------------------------------------------------------------------------------------- the classifier
+
+
+class Tagger(nn.Module):
+    """Scores the tags of a node from its vector, its sister's, its parent's, and whether it is the right child.
+
+    Of a dSOM it reads the syntactic segments alone."""
+
+    def __init__(self, config: SOMConfig):
+        super().__init__()
+        self.semantic_size = config.semantic_size if config.syntactic_size else 0
+        size = config.syntactic_size or config.hidden_size
+        self.hidden = nn.Linear(3 * size, config.hidden_size)
+        self.side = nn.Embedding(2, config.hidden_size)
+        self.score = nn.Linear(config.hidden_size, len(config.tree_tags))
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, child: Tensor, sister: Tensor, parent: Tensor, is_right: Tensor) -> Tensor:
+        """(R, D) each, (R,) → (R, tags)."""
+        vectors = torch.stack([child, sister, parent], dim=1)[..., self.semantic_size :].flatten(1)
+        hidden = self.hidden(self.dropout(vectors)) + self.side(is_right.long())
+        return self.score(self.dropout(hidden.relu()))
+
+
+# ---------------------------------------------------------------------------------------------- reading them
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The tags of a binary tree of n words, decided; where they are those of dependencies, also what these are."""
+
+    leaf: list[str]
+    node: list[str | None]  # of the inner node whose right child begins with each word, so none for the first
+    heads: list[int] | None = None  # counted from 1, 0 for the root
+    relations: list[str] | None = None
+    probabilities: list[float] | None = None  # of the relations
+
+
+Part = tuple[str, int]  # a node of the tree: ("leaf", word), or ("node", the word its right child begins with)
+
+
+class Choice(NamedTuple):
+    """The best way to read an inner node in one of its two states."""
+
+    score: float
+    left_tag: str
+    left_has_head: bool
+    right_tag: str
+
+
+Scores = Sequence[Sequence[float]]  # (n, tags): log-probabilities
+
+
+def decode_labels(depths: Sequence[int], leaf: Scores, node: Scores, tags: Sequence[str]) -> Labels:
+    """The best tags that make a tree: of dependencies where `head` is among the tags, otherwise of constituents."""
+    decode = decode_dependencies if HEAD in tags else decode_constituents
+    return decode(depths, leaf, node, tags)
+
+
+def decode_constituents(depths: Sequence[int], leaf: Scores, node: Scores, tags: Sequence[str]) -> Labels:
+    """The best category of every node; only a left child can be a mere step of the binarisation."""
+    children = binary_children(depths)
+    left = {pair[0] for pair in children.values()}
+    whole = [place for place, tag in enumerate(tags) if tag != PARTIAL]
+    nodes: list[str | None] = [None] * len(depths)
+    for i in children:
+        allowed = range(len(tags)) if ("node", i) in left else whole
+        nodes[i] = tags[max(allowed, key=node[i].__getitem__)]
+    return Labels([tags[max(whole, key=scores.__getitem__)] for scores in leaf], nodes)
+
+
+def decode_dependencies(depths: Sequence[int], leaf: Scores, node: Scores, tags: Sequence[str]) -> Labels:
+    """The best dependency tree of n words, given their depths and the log-probabilities (n, tags) of the tags.
+
+    Exact: bottom-up over the binary tree with two states per node, its head known or its dependents waiting for it.
+    """
+    return DependencyDecoder(depths, leaf, node, tags).labels()
+
+
+class DependencyDecoder:
+    """A table of the best readings of every inner node, with the head known and without."""
+
+    def __init__(self, depths: Sequence[int], leaf: Scores, node: Scores, tags: Sequence[str]):
+        self.scores, self.tags = {"leaf": leaf, "node": node}, tags
+        self.children, self.length = binary_children(depths), len(depths)  # children before parents
+        self.index = {tag: place for place, tag in enumerate(tags)}
+        self.relations = [place for place, tag in enumerate(tags) if tag not in (PARTIAL, HEAD, ROOT)]
+        self.choices: dict[int, dict[bool, Choice]] = {}  # of an inner node, by whether its head is known
+        for i in self.children:
+            self.choices[i] = self.choose(i)
+
+    def log_prob(self, part: Part, tag: str) -> float:
+        kind, word = part
+        return self.scores[kind][word][self.index[tag]]
+
+    def best_relation(self, part: Part) -> str:
+        kind, word = part
+        return self.tags[max(self.relations, key=self.scores[kind][word].__getitem__)]
+
+    def states(self, part: Part) -> dict[bool, float]:
+        """Scores of what is below a node, by whether its head is known; a leaf is its own head."""
+        kind, word = part
+        return {True: 0.0} if kind == "leaf" else {known: way.score for known, way in self.choices[word].items()}
+
+    def left_ways(self, part: Part) -> Iterator[tuple[bool, float, str, bool]]:
+        """How a left child can be read: is there a head then, the score, the tag, and had the child a head itself."""
+        states, relation = self.states(part), self.best_relation(part)
+        if True in states:  # complete: it waits for its head
+            yield False, states[True] + self.log_prob(part, relation), relation, True
+        if part[0] == "leaf":
+            yield True, self.log_prob(part, HEAD), HEAD, True
+            return
+        for known, score in states.items():  # it goes on into its parent
+            yield known, score + self.log_prob(part, PARTIAL), PARTIAL, known
+
+    def right_ways(self, part: Part, has_head: bool) -> Iterator[tuple[bool, float, str]]:
+        """How a right child can be read beside a left one with or without a head: never as a part that goes on."""
+        states, relation = self.states(part), self.best_relation(part)
+        if True in states:
+            yield has_head, states[True] + self.log_prob(part, relation), relation
+        if part[0] == "leaf" and not has_head:
+            yield True, self.log_prob(part, HEAD), HEAD
+
+    def choose(self, i: int) -> dict[bool, Choice]:
+        """The best reading of an inner node for each of its states."""
+        left, right = self.children[i]
+        best: dict[bool, Choice] = {}
+        for has_head, score, tag, known in self.left_ways(left):
+            for after, more, right_tag in self.right_ways(right, has_head):
+                if after not in best or score + more > best[after].score:
+                    best[after] = Choice(score + more, tag, known, right_tag)
+        return best
+
+    def labels(self) -> Labels:
+        """The best reading of the sentence, whose head must be known."""
+        chosen, tag_of = self.chosen(), self.chosen_tags()
+        heads, relations, chances = [0] * self.length, [ROOT] * self.length, [1.0] * self.length
+        head_of: dict[Part, int | None] = {("leaf", word): word for word in range(self.length)}
+        waiting: dict[Part, list[int]] = {}
+        for i in chosen:
+            head, wait = None, []
+            for part in self.children[i]:
+                word, tag = head_of[part], tag_of[part]
+                if tag == PARTIAL:
+                    head, wait = word, list(waiting[part])
+                elif tag == HEAD:
+                    head = word
+                elif word is not None:
+                    relations[word], chances[word] = tag, exp(self.log_prob(part, tag))
+                    wait.append(word)
+            if head is not None:
+                for dependent in wait:
+                    heads[dependent] = head + 1
+                wait = []
+            head_of["node", i], waiting["node", i] = head, wait
+        leaf = [tag_of["leaf", word] for word in range(self.length)]
+        return Labels(leaf, [tag_of.get(("node", word)) for word in range(self.length)], heads, relations, chances)
+
+    def chosen(self) -> dict[int, Choice]:
+        """The reading of every inner node in the best one of the sentence, children first."""
+        known = dict.fromkeys(list(self.children)[-1:], True)  # the whole sentence comes last
+        for i in reversed(self.children):
+            choice = self.choices[i][known[i]]
+            for (kind, word), state in zip(self.children[i], (choice.left_has_head, True), strict=True):
+                if kind == "node":
+                    known[word] = state
+        return {i: self.choices[i][known[i]] for i in self.children}
+
+    def chosen_tags(self) -> dict[Part, str]:
+        """The tag of every node in the best reading of the sentence."""
+        last = list(self.children)[-1:]
+        tags: dict[Part, str] = {("node", last[0]) if last else ("leaf", 0): ROOT}
+        for i, choice in self.chosen().items():
+            tags.update(zip(self.children[i], (choice.left_tag, choice.right_tag), strict=True))
+        return tags
+
+
+def binary_children(depths: Sequence[int]) -> dict[int, tuple[Part, Part]]:
+    """The children of every inner node of the binary tree of n words, nodes before their parents.
+
+    >>> binary_children([1, 2, 2, 3])  # ((the cat) (sat down))
+    {1: (('leaf', 0), ('leaf', 1)), 3: (('leaf', 2), ('leaf', 3)), 2: (('node', 1), ('node', 3))}
+    """
+    children: dict[int, tuple[Part, Part]] = {}
+    path: list[tuple[int, Part]] = []  # words that joined what is still open, and what begins with each
+    for word, depth in enumerate([*depths, 0]):
+        while len(path) > 1 and depths[path[-1][0]] >= depth:
+            joined, right = path.pop()
+            first, left = path.pop()
+            children[joined] = (left, right)
+            path.append((first, ("node", joined)))
+        path.append((word, ("leaf", word)))
+    return children

@@ -1,0 +1,1 @@
+../../modeling_som/tags_som.py
