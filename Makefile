@@ -10,6 +10,7 @@ test: lint
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 demo: $(VENV)/installed

@@ -27,7 +27,7 @@ MODULES = {
 __all__ = sorted(MODULES)
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> type:
     if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)

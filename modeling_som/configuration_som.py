@@ -2,6 +2,7 @@
 
 from dataclasses import fields
 from difflib import get_close_matches
+from typing import Any
 
 from huggingface_hub.dataclasses import strict
 from transformers import GenerationConfig, PreTrainedConfig
@@ -66,7 +67,7 @@ class SOMConfig(PreTrainedConfig):
     pad_token_id: int | None = None
     num_hidden_layers: int = 1  # for the library, which sizes caches by it; a SOM has one recurrent state
 
-    def __post_init__(self, **kwargs):
+    def __post_init__(self, **kwargs: Any) -> None:
         """Refuses keys that nobody knows: misspelt ones, and in a file those of a newer version, which may change what
         the weights mean. Those of the library and of its tools pass, as do private ones."""
         for key in kwargs:
@@ -85,7 +86,7 @@ class SOMConfig(PreTrainedConfig):
     def semantic_size(self) -> int:
         return self.hidden_size - self.syntactic_size
 
-    def validate_architecture(self):
+    def validate_architecture(self) -> None:
         """Refuses combinations that mean nothing, in one sentence each."""
         if self.num_hidden_layers != 1:
             raise ValueError(f"num_hidden_layers must be 1, a SOM has no more layers, got {self.num_hidden_layers}")

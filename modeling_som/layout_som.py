@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+from torch.autograd.function import BackwardCFunction, FunctionCtx, once_differentiable
 
 from .state_som import SOMState
 
@@ -26,7 +26,7 @@ class Batch(NamedTuple):
     shape: tuple[int, int]  # (B, T)
 
     @classmethod
-    def of(cls, mask: Tensor | None, shape: tuple[int, int], device: torch.device) -> "Batch":
+    def of(cls, mask: Tensor | None, shape: torch.Size, device: torch.device) -> "Batch":
         B, T = shape
         mask = torch.ones(shape, dtype=torch.bool) if mask is None else mask.cpu()
         row, _ = mask.nonzero(as_tuple=True)
@@ -207,14 +207,14 @@ class Layout:
         row, slot = spans(live)
         gather = partial(self.gather, width=max(int(live.max()), 1))
         candidates = gather(nodes, row, slot, self.start_grid[row, column[row]] + slot)
-        prefix = (
+        prefix_slots = (
             torch.zeros_like(candidates)
             if prefix is None
             else gather(prefix, row, slot, self.prefix_row(row, column[row], slot))
         )
         row, slot = spans(depth.clamp(min=0))
         memory = gather(nodes, row, slot, self.memory_row(row, column[row], slot))
-        return SOMState(memory, candidates, prefix, depth.to(self.device))
+        return SOMState(memory, candidates, prefix_slots, depth.to(self.device))
 
     def gather(self, source: "Forest", row: Tensor, slot: Tensor, index: Tensor, width: int) -> Tensor:
         """(B, width, D) with source[index] at (row, slot)."""
@@ -251,14 +251,14 @@ class PickRows(torch.autograd.Function):
     """Rows of a matrix, and the matrix itself, so that whoever uses it next passes its gradient through here."""
 
     @staticmethod
-    def forward(ctx, matrix, index):
+    def forward(ctx: FunctionCtx, matrix: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(index)
         ctx.mark_dirty(matrix)
         return matrix, matrix.index_select(0, index)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, matrix_gradient, gradient):
+    def backward(ctx: BackwardCFunction, matrix_gradient: Tensor, gradient: Tensor) -> tuple[Tensor, None]:
         (index,) = ctx.saved_tensors
         return matrix_gradient.index_add_(0, index, gradient), None
 
@@ -267,13 +267,13 @@ class PlantRows(torch.autograd.Function):
     """The matrix with rows written into it that nobody has read before."""
 
     @staticmethod
-    def forward(ctx, matrix, index, rows):
+    def forward(ctx: FunctionCtx, matrix: Tensor, index: Tensor, rows: Tensor) -> Tensor:
         ctx.save_for_backward(index)
         ctx.mark_dirty(matrix)
         return matrix.index_copy_(0, index, rows)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, gradient):
+    def backward(ctx: BackwardCFunction, gradient: Tensor) -> tuple[Tensor, None, Tensor]:
         (index,) = ctx.saved_tensors
         return gradient, None, gradient.index_select(0, index)

@@ -13,15 +13,15 @@ tokens at once. Only live slots are ever computed.
 and `torch.jit.trace` are refused, because they would keep one tree for all sentences.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import PreTrainedModel, initialization
+from transformers import GenerationConfig, PreTrainedModel, initialization
 from transformers.generation import GenerationMixin
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import ModelOutput
@@ -36,6 +36,7 @@ from .operators_som import CHUNK, Dropout, NextWords, cross_entropy, is_plain, l
 from .state_som import SOMCache, SOMState
 
 logger = logging.get_logger(__name__)
+FILLED: Any = None  # a field that is always there; the library wants all but the first to have this default
 
 
 # ---------------------------------------------------------------------------------------------- outputs
@@ -45,13 +46,13 @@ logger = logging.get_logger(__name__)
 class SOMModelOutput(ModelOutput):
     """States that predict the next word, and the decisions taken on the way."""
 
-    last_hidden_state: Tensor | None = None  # (B, T, D)
+    last_hidden_state: Tensor = FILLED  # (B, T, D)
     past_key_values: SOMCache | None = None
     hidden_states: tuple[Tensor, ...] | None = None  # (B, T, D) each: words, last_hidden_state
-    depths: Tensor | None = None  # (B, T) decisions taken
-    word_depths: Tensor | None = None  # (B, T) depth of the word each token belongs to, the deepest to attach to
+    depths: Tensor = FILLED  # (B, T) decisions taken
+    word_depths: Tensor = FILLED  # (B, T) depth of the word each token belongs to, the deepest to attach to
     oracle_depths: Tensor | None = None  # (B, T) decisions the oracle wants, given those taken
-    attach_logits: Tensor | None = None  # (B, T, N) of p_t, which decides token t; -inf where not allowed
+    attach_logits: Tensor = FILLED  # (B, T, N) of p_t, which decides token t; -inf where not allowed
     next_attach_logits: Tensor | None = None  # (B, T, N) of p'_t, a guess at token t + 1
     branch_states: Tensor | None = None  # (R, D) the state after each allowed guess of p', in the order of the guesses
 
@@ -61,14 +62,14 @@ class SOMCausalLMOutput(ModelOutput):
     """Losses, logits, state and decisions; -100 in every per-token field at masked positions."""
 
     loss: Tensor | None = None
-    logits: Tensor | None = None  # (B, T, V)
+    logits: Tensor = FILLED  # (B, T, V)
     past_key_values: SOMCache | None = None
     hidden_states: tuple[Tensor, ...] | None = None
     lm_loss: Tensor | None = None
     structure_loss: Tensor | None = None
-    depths: Tensor | None = None
+    depths: Tensor = FILLED
     oracle_depths: Tensor | None = None
-    attach_logits: Tensor | None = None
+    attach_logits: Tensor = FILLED
     next_attach_logits: Tensor | None = None
 
 
@@ -103,7 +104,7 @@ def oracle_depths(first_sibling: Tensor, depths: Tensor | None, num_slots: int, 
         labels[:, t : t + 1] = torch.where(sibling >= 0, label, torch.where(sibling == -1, 0, NONE))
         lowest[:, :t] = torch.minimum(lowest[:, :t], taken[:, t : t + 1])
     if printed:
-        labels[:, 1:] = torch.minimum(labels[:, 1:], depths[:, :-1] + 1)
+        labels[:, 1:] = torch.minimum(labels[:, 1:], taken[:, :-1] + 1)
     return labels
 
 
@@ -267,20 +268,23 @@ def live_slots(depth: Tensor, slots: int) -> Tensor:
 # ---------------------------------------------------------------------------------------------- model
 
 
+Model = TypeVar("Model", bound="SOMPreTrainedModel")
+
+
 class SOMPreTrainedModel(PreTrainedModel):
     config_class = SOMConfig
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
     _is_stateful = True
 
-    def post_init(self):
+    def post_init(self) -> None:
         """Makes the model one unit of FSDP and of device maps: how often a part of it is called depends on the tree,
         so processes with other sentences would wait for each other for ever, and its parts share their tensors."""
         super().post_init()
         self._no_split_modules = {type(self).__name__}
 
     @classmethod
-    def from_pretrained(cls, *args, device_map=None, **kwargs):
+    def from_pretrained(cls: type[Model], *args: Any, device_map: Any = None, **kwargs: Any) -> Model:
         """Refuses device maps with several devices; `cpu` and `disk` may hold what is offloaded."""
         if isinstance(device_map, dict):
             check_device_map(device_map)
@@ -289,20 +293,20 @@ class SOMPreTrainedModel(PreTrainedModel):
         return loaded
 
     @torch.no_grad()
-    def _init_weights(self, module: nn.Module):
+    def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
         if isinstance(module, nn.Linear | nn.Embedding):
             std = self.config.initializer_range * module.weight.shape[1] ** -0.5
             initialization.normal_(module.weight, mean=0.0, std=std)
 
-    def save_pretrained(self, *args, **kwargs):
+    def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
         """Names both models, since either Auto class can load what either of them saved; the library names but one."""
         named = {"AutoModel": "modeling_som.SOMModel", "AutoModelForCausalLM": "modeling_som.SOMForCausalLM"}
         self.config.auto_map = {**(getattr(self.config, "auto_map", None) or {}), **named}
         super().save_pretrained(*args, **kwargs)
 
 
-def check_device_map(device_map: dict):
+def check_device_map(device_map: dict) -> None:
     """Refuses to compute one step on several devices."""
     devices = sorted({str(device) for device in device_map.values()} - {"cpu", "disk"})
     if len(devices) > 1:
@@ -312,10 +316,12 @@ def check_device_map(device_map: dict):
 class SOMModel(SOMPreTrainedModel):
     """Reads words, grows their tree, and returns the states from which the next words are predicted."""
 
+    continues: Tensor  # (V,) which tokens continue a word, in a model of word pieces
+
     def __init__(self, config: SOMConfig):
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
-        if config.word_pieces:  # (V,) which tokens continue a word
+        if config.word_pieces:
             self.register_buffer("continues", torch.zeros(config.vocab_size, dtype=torch.bool))
         self.norm = SegmentedNorm(config)
         self.cell = Cell(config)
@@ -337,7 +343,7 @@ class SOMModel(SOMPreTrainedModel):
         inputs_embeds: Tensor | None = None,
         output_hidden_states: bool | None = None,
         marginal: bool | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> SOMModelOutput:
         """`first_sibling` counts a row's unmasked tokens, as if the row stood alone; `marginal` asks for the states
         after every guess of p', by default where the configuration does and the decisions are not given."""
@@ -346,9 +352,11 @@ class SOMModel(SOMPreTrainedModel):
             input_ids, inputs_embeds, attention_mask, past_key_values, first_sibling, depths, positions
         )
         inside = self.inside(input_ids, mask, state) if self.config.word_pieces else None  # (B, T)
-        words = self.embed(input_ids) if inputs_embeds is None else inputs_embeds  # (B, T, D)
+        words = inputs_embeds if input_ids is None else self.embed(input_ids)  # (B, T, D)
+        assert words is not None  # one of both was given, or the inputs would have been refused
         marginal = self.wants_mixture(marginal, given=depths is not None)
         one_token = words.shape[1] == 1 and mask is None and first_sibling is None
+        unpack: Callable[[Tensor], Tensor]
         if one_token and not torch.is_grad_enabled():
             given, inside = (None if part is None else part[:, 0] for part in (depths, inside))
             reading, unpack = self.step(words[:, 0], state, marginal, given, inside), partial(torch.unsqueeze, dim=1)
@@ -389,7 +397,14 @@ class SOMModel(SOMPreTrainedModel):
         return self.continues[input_ids] & ~begins
 
     def read(
-        self, words: Tensor, batch: Batch, state: SOMState | None, siblings, given, marginal: bool, inside=None
+        self,
+        words: Tensor,
+        batch: Batch,
+        state: SOMState | None,
+        siblings: Tensor | None,
+        given: Tensor | None,
+        marginal: bool,
+        inside: Tensor | None = None,
     ) -> ReadTokens:
         """Reads a whole batch (P, D): explores where decisions are not given, learns where gradients are wanted."""
         x = self.norm(words).to(words.dtype)
@@ -398,8 +413,10 @@ class SOMModel(SOMPreTrainedModel):
         if given is None and labels is not None and self.training and self.config.oracle == "static":
             given = batch.unjustify(oracle_depths(labels, None, self.config.num_slots))
             marginal = False
-        growth = self.grow(x, batch, state, inside) if given is None else None
-        depths = growth.depths if given is None else given  # (P,)
+        growth, depths = None, given  # (P,)
+        if depths is None:
+            growth = self.grow(x, batch, state, inside)
+            depths = growth.depths
         layout = Layout(batch, state, depths, self.config.num_slots, inside)
         if growth is None or torch.is_grad_enabled():
             nodes = self.regrow(x, layout, state)
@@ -415,7 +432,14 @@ class SOMModel(SOMPreTrainedModel):
         word_depths = layout.word_depths.to(depths.device)
         return ReadTokens(depths, word_depths, attach_logits, best, *prediction[:3], final)
 
-    def step(self, words: Tensor, state: SOMState | None, marginal: bool, given=None, inside=None) -> ReadTokens:
+    def step(
+        self,
+        words: Tensor,
+        state: SOMState | None,
+        marginal: bool,
+        given: Tensor | None = None,
+        inside: Tensor | None = None,
+    ) -> ReadTokens:
         """Reads one token per row (B, D), without gradient: the recurrence as it is defined, with no bookkeeping."""
         x = self.norm(words).to(words.dtype)
         state = SOMState.empty(len(x), x) if state is None else state
@@ -544,7 +568,7 @@ class SOMModel(SOMPreTrainedModel):
             width = min(len(climbed), N)
         return Growth(depths, attach_logits, *(torch.cat(parts) for parts in zip(*grown, strict=True)))
 
-    def climb(self, leaf: Tensor, memory: Tensor, depth: Tensor):
+    def climb(self, leaf: Tensor, memory: Tensor, depth: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Yields (rows, e, C[e]) from the deepest e up to the root, C[e] = cell(M[e], C[e + 1]), live rows only."""
         order = depth.argsort(descending=True)
         deeper = (depth[:, None] > torch.arange(memory.shape[1], device=depth.device)).sum(0).tolist()
@@ -632,15 +656,22 @@ class SOMModel(SOMPreTrainedModel):
         return torch.where(known >= 0, known, own)
 
     def check_inputs(
-        self, input_ids, inputs_embeds, attention_mask, past_key_values, first_sibling, depths, position_ids
-    ):
+        self,
+        input_ids: Tensor | None,
+        inputs_embeds: Tensor | None,
+        attention_mask: Tensor | None,
+        past_key_values: SOMCache | None,
+        first_sibling: Tensor | None,
+        depths: Tensor | None,
+        position_ids: Tensor | None,
+    ) -> tuple[SOMState | None, Tensor | None]:
         """Validates the inputs before any computation; returns the state and the mask, or None for each."""
         exporting = torch.compiler.is_compiling() and not torch.compiler.is_dynamo_compiling()
         if exporting or torch.jit.is_tracing():
             raise NotImplementedError("a SOM cannot be exported: the tree decides what is computed")
-        if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("exactly one of input_ids and inputs_embeds must be given")
         tokens = inputs_embeds if input_ids is None else input_ids
+        if tokens is None or (input_ids is not None and inputs_embeds is not None):
+            raise ValueError("exactly one of input_ids and inputs_embeds must be given")
         if tokens.ndim != (3 if input_ids is None else 2) or tokens.numel() == 0:
             raise ValueError(f"the input must be (batch, tokens) with at least one token, got {tuple(tokens.shape)}")
         if input_ids is None and tokens.shape[2] != self.config.hidden_size:
@@ -666,7 +697,15 @@ class SOMModel(SOMPreTrainedModel):
         self.check_values(input_ids, mask, state, first_sibling, depths, positions)
         return state, mask
 
-    def check_values(self, input_ids, mask, state, first_sibling, depths, positions):
+    def check_values(
+        self,
+        input_ids: Tensor | None,
+        mask: Tensor | None,
+        state: SOMState | None,
+        first_sibling: Tensor | None,
+        depths: Tensor | None,
+        positions: Tensor | None,
+    ) -> None:
         """The checks that look at numbers, with one wait for the device."""
         vocab_size, rules = self.config.vocab_size, {}
         if input_ids is not None:
@@ -710,14 +749,22 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
     def _supports_default_dynamic_cache(cls) -> bool:
         return False
 
-    def _prepare_cache_for_generation(self, generation_config, model_kwargs, *args, **kwargs):
-        super()._prepare_cache_for_generation(generation_config, model_kwargs, *args, **kwargs)
+    def _prepare_cache_for_generation(  # type: ignore[override]
+        self, generation_config: GenerationConfig, model_kwargs: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> None:
+        super()._prepare_cache_for_generation(generation_config, model_kwargs, *args, **kwargs)  # type: ignore[misc]
         if generation_config.use_cache is not False and model_kwargs.get("past_key_values") is None:
             model_kwargs["past_key_values"] = SOMCache()
 
-    def prepare_inputs_for_generation(self, input_ids, attention_mask=None, inputs_embeds=None, **kwargs):
+    def prepare_inputs_for_generation(  # type: ignore[override]  # what it does not use goes through kwargs
+        self,
+        input_ids: torch.LongTensor,
+        attention_mask: torch.LongTensor | None = None,
+        inputs_embeds: torch.FloatTensor | None = None,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
         """Moves padding to the front, where it changes nothing: `generate` goes on from the last column."""
-        inputs = super().prepare_inputs_for_generation(
+        inputs = super().prepare_inputs_for_generation(  # type: ignore[misc]
             input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
         )
         name = "input_ids" if inputs.get("inputs_embeds") is None else "inputs_embeds"
@@ -743,7 +790,7 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         use_cache: bool | None = None,
         inputs_embeds: Tensor | None = None,
         logits_to_keep: int | Tensor = 0,
-        **kwargs,
+        **kwargs: Any,
     ) -> SOMCausalLMOutput:
         """Predicts the next word at every position, and parses.
 
@@ -777,7 +824,7 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
             targets = self.targets(labels, out.depths) if shift_labels is None else shift_labels
             targets = targets.masked_fill(out.depths == NONE, NONE)[:, keep]
         logits, total = self.logits(out, keep, targets)
-        if targets is not None:
+        if targets is not None and total is not None:
             lm_loss = mean(total, targets, num_items)
         if labels is not None or first_sibling is not None:
             # 0 without tree labels, yet it ties the parsers to the loss: parallel training wants every parameter used
@@ -795,7 +842,7 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
             next_attach_logits=out.next_attach_logits,
         )
 
-    def check_labels(self, labels: Tensor, tokens: Tensor | None):
+    def check_labels(self, labels: Tensor, tokens: Tensor | None) -> None:
         """Refuses labels that cannot be meant, before any work."""
         shape = labels.shape if tokens is None else tokens.shape[:2]
         if labels.shape != shape:
@@ -822,8 +869,8 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
             words = linear(self.lm_head, self.output_dropout(out.last_hidden_state[:, keep][real]))
         else:
             hidden = out.last_hidden_state[:, keep][real]
-            logits, total = self.next_words(hidden, targets, real)
-            return repeat_in_holes(logits, real, len(hidden)), total
+            logits, summed = self.next_words(hidden, targets, real)
+            return repeat_in_holes(logits, real, len(hidden)), summed
         count = len(words)
         if count < real.numel():
             words = words.new_full((real.numel(), words.shape[1]), NONE).index_put((real.flatten(),), words)
@@ -843,6 +890,7 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         """(P, V): log of the mixture of the predictions after every guess that p' allows, weighted by p'.
 
         Tokens with as many guesses as each other are taken together, a chunk at a time."""
+        assert out.branch_states is not None and out.next_attach_logits is not None
         allowed = live_slots(out.word_depths, self.config.num_slots)  # (B, T, N)
         branch = torch.full_like(allowed, NONE, dtype=torch.long)
         branch[allowed] = torch.arange(len(out.branch_states), device=branch.device)
@@ -864,7 +912,7 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         row, _ = real.nonzero(as_tuple=True)
         return torch.full_like(labels, NONE).index_put((real,), shift(labels[real], row))
 
-    def structure_loss(self, out: SOMModelOutput, num_items) -> Tensor:
+    def structure_loss(self, out: SOMModelOutput, num_items: Tensor | int | None) -> Tensor:
         """Mean over labelled decisions of -log p_t(e*_t) - log p'_{t-1}(e*_t), or the sum over `num_items`."""
         real = out.depths != NONE
         row, _ = real.nonzero(as_tuple=True)

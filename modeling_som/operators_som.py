@@ -1,5 +1,7 @@
 """Numerical operators that compute what stock ones do, faster or with less memory."""
 
+from typing import Any, TypeGuard
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -19,18 +21,26 @@ class NextWords(torch.autograd.Function):
     the others are NONE; None says that there are no others."""
 
     @staticmethod
-    def forward(ctx, hidden, weight, bias, targets, position, rows):
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        targets: Tensor,
+        position: Tensor | None,
+        rows: int,
+    ) -> tuple[Tensor, Tensor]:
         exact, height = torch.promote_types(hidden.dtype, torch.float32), max(CHUNK // len(weight), 1)
         if position is None:
             logits = F.linear(hidden, weight, bias)
-            log_total = [words.to(exact).logsumexp(dim=1) for words in logits.split(height)]
+            totals = [words.to(exact).logsumexp(dim=1) for words in logits.split(height)]
         else:
-            logits, log_total = hidden.new_full((rows, len(weight)), NONE), [hidden.new_empty(0, dtype=exact)]
+            logits, totals = hidden.new_full((rows, len(weight)), NONE), [hidden.new_empty(0, dtype=exact)]
             for some, place in zip(hidden.split(height), position.split(height), strict=True):
                 words = F.linear(some, weight, bias)
-                log_total.append(words.to(exact).logsumexp(dim=1))
+                totals.append(words.to(exact).logsumexp(dim=1))
                 logits[place] = words
-        log_total = torch.cat(log_total)
+        log_total = torch.cat(totals)
         where = torch.arange(rows, device=hidden.device) if position is None else position
         chosen = logits[where, targets.clamp(min=0)].to(exact)
         ctx.save_for_backward(hidden, weight, targets, position, logits, log_total)
@@ -39,7 +49,9 @@ class NextWords(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, logits_gradient, loss_gradient):
+    def backward(
+        ctx: Any, logits_gradient: Tensor | None, loss_gradient: Tensor | None
+    ) -> tuple[Tensor | None, Tensor | None, Tensor | None, None, None, None]:
         hidden, weight, targets, _, _, log_total = ctx.saved_tensors
         labelled = (targets != NONE)[:, None]  # (P, 1)
         scale = None if loss_gradient is None else labelled * loss_gradient.to(log_total.dtype)
@@ -50,23 +62,23 @@ class NextWords(torch.autograd.Function):
         width = max(CHUNK // max(len(hidden), 1), 512)
         for some in (slice(first, first + width) for first in range(0, len(weight), width)):
             gradient = NextWords.logits_gradient(ctx, some, scale, logits_gradient)  # (P, some)
-            if wants_bias:
+            if to_bias is not None:
                 to_bias[some] = gradient.sum(0)
             gradient = gradient.to(hidden.dtype)
-            if wants_hidden:
+            if to_hidden is not None:
                 to_hidden += gradient @ weight[some]
-            if wants_weight:
+            if to_weight is not None:
                 torch.mm(gradient.T, hidden, out=to_weight[some])
-        to_hidden = to_hidden.to(hidden.dtype) if wants_hidden else None
+        to_hidden = None if to_hidden is None else to_hidden.to(hidden.dtype)
         return to_hidden, to_weight, to_bias, None, None, None
 
     @staticmethod
-    def logits_gradient(ctx, some: slice, scale: Tensor | None, further: Tensor | None) -> Tensor:
+    def logits_gradient(ctx: Any, some: slice, scale: Tensor | None, further: Tensor | None) -> Tensor:
         """(P, some): gradient of some words' logits, by the loss and by whatever else was made of the logits."""
         _, _, targets, position, logits, log_total = ctx.saved_tensors
         packed = (lambda x: x) if position is None else (lambda x: x.index_select(0, position))
         if scale is None:
-            return packed(further[:, some])
+            return packed(further[:, some])  # type: ignore[index]  # without either, nobody asks
         gradient = torch.sub(packed(logits[:, some]), log_total[:, None]).exp_()  # probabilities
         place = targets[:, None] - some.start
         here = (place >= 0) & (place < gradient.shape[1])
@@ -110,7 +122,7 @@ def linear(layer: nn.Module, x: Tensor) -> Tensor:
     return y if bias is None else y + bias
 
 
-def is_plain(layer: nn.Module) -> bool:
+def is_plain(layer: nn.Module) -> TypeGuard[nn.Linear]:
     """Whether a layer is its weights and nothing else: no adapter, no hook, no quantized or sharded weights."""
     hooked = layer._forward_hooks or layer._forward_pre_hooks or "forward" in vars(layer)
     return type(layer) is nn.Linear and type(layer.weight) in (nn.Parameter, Tensor) and not hooked

@@ -24,7 +24,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerBase
 
-from .modeling_som import SOMForCausalLM, live_slots
+from .modeling_som import SOMForCausalLM, SOMModelOutput, live_slots
 from .search_som import Cloud, agreed_tree, beam_search, particle_filter, word_log_probs
 from .sentences_som import encode
 
@@ -43,7 +43,12 @@ class Method:
 
     @classmethod
     def of(
-        cls, model: SOMForCausalLM, method: str | Method | None, k: int | None = None, seed: int = 0, given=False
+        cls,
+        model: SOMForCausalLM,
+        method: str | Method | None,
+        k: int | None = None,
+        seed: int = 0,
+        given: bool = False,
     ) -> Method:
         """The method that is meant, or one sentence on why it cannot be used; `given`: decisions come from outside."""
         name = method.name if isinstance(method, Method) else method
@@ -146,7 +151,13 @@ def evaluating(model: SOMForCausalLM) -> Iterator[None]:
         model.train(training)
 
 
-def batches(sequences, depths, batch_tokens: int, device: torch.device, k: int = 0) -> Iterator[Padded]:
+def batches(
+    sequences: Sequence[Sequence[int]],
+    depths: Sequence[Sequence[int]] | None,
+    batch_tokens: int,
+    device: torch.device,
+    k: int = 0,
+) -> Iterator[Padded]:
     """Sequences of similar lengths together, longest first, so that what does not fit shows at once.
 
     With `k` trees to a sequence, the budget is of trees."""
@@ -210,12 +221,13 @@ def read(
     return [readings[place] for place in range(len(sequences))]
 
 
-def log_prior(out) -> Tensor:
+def log_prior(out: SOMModelOutput) -> Tensor:
     """(B, T - 1, N): log p', for each token after the first."""
+    assert out.next_attach_logits is not None  # the method was checked
     return out.next_attach_logits[:, :-1].cpu().double().log_softmax(dim=-1)
 
 
-def hidden_log_probs(model: SOMForCausalLM, out, batch: Padded) -> Tensor:
+def hidden_log_probs(model: SOMForCausalLM, out: SOMModelOutput, batch: Padded) -> Tensor:
     """(B, T - 1): log-probability of each token after the first, after the one guess that was followed."""
     scored = batch.mask[:, 1:]
     log_probs = torch.zeros(scored.shape, dtype=torch.float64)
@@ -223,8 +235,9 @@ def hidden_log_probs(model: SOMForCausalLM, out, batch: Padded) -> Tensor:
     return log_probs
 
 
-def branch_log_probs(model: SOMForCausalLM, out, batch: Padded) -> Tensor:
+def branch_log_probs(model: SOMForCausalLM, out: SOMModelOutput, batch: Padded) -> Tensor:
     """(B, T - 1, N): log-probability of each token after the first, after every guess that p' allows."""
+    assert out.branch_states is not None
     branch = live_slots(out.word_depths, model.config.num_slots)  # (B, T, N), in the order of the states
     row, column, depth = branch.nonzero(as_tuple=True)
     length = batch.mask.sum(dim=1)
@@ -235,7 +248,7 @@ def branch_log_probs(model: SOMForCausalLM, out, batch: Padded) -> Tensor:
     return words.index_put((row.cpu(), column.cpu(), depth.cpu()), log_probs)
 
 
-def collect(log_probs: Tensor, out, batch: Padded) -> list[Scored]:
+def collect(log_probs: Tensor, out: SOMModelOutput, batch: Padded) -> list[Scored]:
     """Rows without their padding, as plain numbers."""
     lengths, depths = batch.mask.sum(dim=1).tolist(), out.depths.tolist()
     choices = (out.attach_logits.argmax(dim=-1) + 1).tolist()

@@ -1,6 +1,6 @@
 """What a SOM keeps of the text read so far, and the cache that carries it between calls."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -30,15 +30,15 @@ class SOMCacheLayer(CacheLayerMixin):
     is_compileable = False
     supports_early_init = False
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.state: SOMState | None = None
         self.cumulative_length = 0
 
-    def lazy_initialization(self, key_states, value_states):
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         """The first state brings its own sizes."""
 
-    def update(self, state: SOMState, tokens: int):
+    def update(self, state: SOMState, tokens: int) -> None:  # type: ignore[override]  # a state, not keys and values
         self.state, self.is_initialized = state, True
         self.cumulative_length += tokens
 
@@ -51,45 +51,47 @@ class SOMCacheLayer(CacheLayerMixin):
     def get_max_length(self) -> int:
         return -1
 
-    def select(self, rows: Tensor):
+    def select(self, rows: Tensor) -> None:
         if self.state is not None:
             self.state = self.state.select(rows)
 
-    reorder_cache = batch_select_indices = select
+    reorder_cache = batch_select_indices = select  # type: ignore[assignment]  # the same under another argument's name
 
-    def batch_repeat_interleave(self, repeats: int):
+    def batch_repeat_interleave(self, repeats: int) -> None:
         if self.state is not None:
             self.select(torch.arange(len(self.state.depth)).repeat_interleave(repeats))
 
-    def move(self, device):
+    def move(self, device: torch.device | str) -> None:
         if self.state is not None:
             self.state = SOMState(*(part.to(device, non_blocking=True) for part in self.state))
 
-    def offload(self):
+    def offload(self) -> None:
         if self.state is not None:
             self.device = self.state.depth.device
             self.move("cpu")
 
-    def prefetch(self):
+    def prefetch(self) -> None:
         if self.state is not None and hasattr(self, "device"):
             self.move(self.device)
 
-    def reset(self):
+    def reset(self) -> None:
         self.state, self.is_initialized, self.cumulative_length = None, False, 0
 
-    def crop(self, *args, **kwargs):
+    def crop(self, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError("a SOM keeps only its current state, so what was read cannot be taken back")
 
 
 class SOMCache(Cache):
     """The `past_key_values` of a SOM: one recurrent state, updated in place as the library's own caches are."""
 
-    def __init__(self):
+    layers: list[SOMCacheLayer]  # type: ignore[assignment]
+
+    def __init__(self) -> None:
         super().__init__(layers=[SOMCacheLayer()])
 
     @property
     def state(self) -> SOMState | None:
         return self.layers[0].state
 
-    def update(self, state: SOMState, tokens: int):
+    def update(self, state: SOMState, tokens: int) -> None:  # type: ignore[override]
         self.layers[0].update(state, tokens)

@@ -1,14 +1,16 @@
 """The tokenizer of a word vocabulary: a fast tokenizer whose unknown words keep what their spelling says of them."""
 
 import json
+import os
 import re
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from transformers import AutoTokenizer, BatchEncoding, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.models.auto.tokenization_auto import get_tokenizer_config
+from transformers.tokenization_utils_base import EncodingFast
 
 # `AutoTokenizer` looks up the class that tokenizer_config.json names. "SOMTokenizer" there would make it ask whether
 # to run the checkpoint's code (y/N) wherever this project is not imported, and "PreTrainedTokenizerFast" would give
@@ -65,7 +67,9 @@ class SOMTokenizer(PreTrainedTokenizerFast):
     understood, as in other tokenizers, unless `split_special_tokens=True` is given, as it is wherever `som` reads.
     """
 
-    def _save_pretrained(self, save_directory, file_names, *args, **kwargs):
+    def _save_pretrained(
+        self, save_directory: str | os.PathLike, file_names: tuple[str, ...], *args: Any, **kwargs: Any
+    ) -> tuple[str, ...]:
         """Names, in the configuration that was just written, the class to load where no remote code is wanted."""
         file = next(Path(name) for name in file_names if name.endswith("tokenizer_config.json"))
         config = json.loads(file.read_text(encoding="utf-8"))
@@ -98,11 +102,20 @@ class SOMTokenizer(PreTrainedTokenizerFast):
         """What a word's id would be if it were not known."""
         return self.classes.get(unk_class(word, self.known), self.unk_token_id)
 
-    def tokenize(self, text, pair=None, add_special_tokens=False, **kwargs):
+    def tokenize(
+        self, text: str, pair: str | None = None, add_special_tokens: bool = False, **kwargs: Any
+    ) -> list[str]:
         encoded = self._encode_plus(text, pair, add_special_tokens=add_special_tokens, **kwargs)
-        return self.convert_ids_to_tokens(encoded.input_ids)
+        return list(self.convert_ids_to_tokens(encoded.input_ids))
 
-    def _encode_plus(self, text, text_pair=None, is_split_into_words=False, return_tensors=None, **kwargs):  # type: ignore[override]
+    def _encode_plus(  # type: ignore[override]
+        self,
+        text: Any,
+        text_pair: Any = None,
+        is_split_into_words: bool = False,
+        return_tensors: Any = None,
+        **kwargs: Any,
+    ) -> BatchEncoding:
         if not _is_batch(text, is_split_into_words):
             pairs = None if text_pair is None else [text_pair]
             encoded = self._encode_plus([text], pairs, is_split_into_words, return_tensors, **kwargs)
@@ -116,7 +129,7 @@ class SOMTokenizer(PreTrainedTokenizerFast):
                 self._classify(row, encoding, _texts(text[sample], pair, is_split_into_words), is_split_into_words)
         return BatchEncoding(encoded.data, encoded.encodings, tensor_type=return_tensors)
 
-    def _classify(self, row, encoding, texts, is_split_into_words):
+    def _classify(self, row: list[int], encoding: EncodingFast, texts: Sequence, is_split_into_words: bool) -> None:
         """Replace, in place, each UNK in a row of ids by the class of the characters that its offsets point at.
 
         A class spelled in the text is an unknown word like any other, and is replaced as well.
@@ -128,23 +141,23 @@ class SOMTokenizer(PreTrainedTokenizerFast):
                 if text[start:end] != self.unk_token:  # a special token, where those are understood
                     row[index] = self.word_id(text[start:end])
 
-    def _decode(self, token_ids, *args, **kwargs):
+    def _decode(self, token_ids: int | list[int], *args: Any, **kwargs: Any) -> str:
         text = super()._decode(token_ids, *args, **kwargs)
         whole = not isinstance(token_ids, int) and self.bos_token_id in token_ids
         return text.removeprefix(" ") if whole else text
 
-    def _convert_id_to_token(self, index):
+    def _convert_id_to_token(self, index: int) -> str | None:
         """Used by the `stop_strings` of `generate` alone: they tokenize this probe and expect to get it back, in order
         to find out what each token looks like after a word; in a word vocabulary it has become an UNK class."""
         return STOP_STRING_PROBE if index == self.word_id(STOP_STRING_PROBE) else super()._convert_id_to_token(index)
 
 
-def _is_batch(text, is_split_into_words: bool) -> bool:
+def _is_batch(text: Any, is_split_into_words: bool) -> bool:
     """Whether this is a list of texts, not one text or one list of words."""
     return isinstance(text, list | tuple) and not (is_split_into_words and (not text or isinstance(text[0], str)))
 
 
-def _texts(text, pair, is_split_into_words: bool) -> tuple:
+def _texts(text: Any, pair: Any, is_split_into_words: bool) -> tuple:
     """One text, or a pair given apart or as a tuple, as a tuple of its texts."""
     if pair is not None:
         return (text, pair)
@@ -176,7 +189,7 @@ def continuing_tokens(tokenizer: PreTrainedTokenizerFast) -> list[bool]:
     if hasattr(tokenizer, "word_id"):
         return [False] * len(tokenizer)
     whole = set(tokenizer.all_special_tokens)
-    tokens = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
     return [not token.startswith("Ġ") and token not in whole for token in tokens]
 
 

@@ -24,7 +24,7 @@ from lab import Lab, make_parser
 
 from som.baselines import lstm
 
-RECIPE = {  # larger than the models of the tables and trained longer
+RECIPE: dict[str, Any] = {  # larger than the models of the tables and trained longer
     "next_attachment": "oracle",
     "hidden_size": 224,
     "batch_size": 32,

@@ -11,7 +11,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
@@ -55,7 +55,7 @@ def check_alike(row: str, results: Sequence[Result]) -> None:
 # Tables
 
 
-def table(rows: Mapping[str, Sequence[Result]], columns: Mapping[str, Callable[[Result], str | float | None]]) -> str:
+def table(rows: Mapping[str, Sequence[Result]], columns: Mapping[str, Callable[[Result], float | None]]) -> str:
     """A table in Markdown; figures of several seeds as mean ± standard deviation."""
     lines = ["| | " + " | ".join([*columns, "seeds"]) + " |", "| --- |" + " ---: |" * (len(columns) + 1)]
     for name, results in rows.items():
@@ -236,7 +236,7 @@ def by_circuit(rows: Rows) -> Figure:
     return figure
 
 
-def panels_of(number: int) -> tuple[Figure, Iterable[Any]]:
+def panels_of(number: int) -> tuple[Figure, Sequence[Any]]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 4), layout="constrained")

@@ -309,7 +309,9 @@ class CountOperators(TorchDispatchMode):
         super().__init__()
         self.calls = 0
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+    def __torch_dispatch__(
+        self, function: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         self.calls += not function.is_view
         return function(*args, **(kwargs or {}))
 

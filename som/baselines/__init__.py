@@ -3,15 +3,18 @@
 from som.baselines.gpt2 import GPT2, gpt2
 from som.baselines.lstm import LSTMForCausalLM, lstm
 from som.baselines.ngrams import KneserNey
-from som.baselines.scoring import BUILDERS, evaluate_trees, evaluate_words, load_baseline, score_neural, tree_baselines
+from som.baselines.scoring import evaluate_trees, evaluate_words, score_neural, tree_baselines
 from som.baselines.shift_reduce import ShiftReduce, shift_reduce
+from som.baselines.systems import BUILDERS, SYSTEMS, System, load_baseline, system_named, system_of, train_system
 
 __all__ = [
     "BUILDERS",
     "GPT2",
     "KneserNey",
     "LSTMForCausalLM",
+    "SYSTEMS",
     "ShiftReduce",
+    "System",
     "evaluate_trees",
     "evaluate_words",
     "gpt2",
@@ -19,5 +22,8 @@ __all__ = [
     "lstm",
     "score_neural",
     "shift_reduce",
+    "system_named",
+    "system_of",
+    "train_system",
     "tree_baselines",
 ]

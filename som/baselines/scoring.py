@@ -1,39 +1,22 @@
-"""What a SOM is compared with: language models trained on the same data in the same way, n-grams, and simple trees.
+"""Scores of what a SOM is compared with: language models, n-grams, and simple trees.
 
-An LSTM and a GPT-2 are made with about as many parameters as a SOM of the same hidden size and vocabulary:
-`train(data, run, build=lstm)`. Everything that predicts words is a scorer, sequences of ids to `Scored`, and can be
-measured like a SOM: `evaluate_words`, `som.evaluation.judge_suites`, `som.evaluation.judge_pairs`.
+Everything that predicts words is a scorer, sequences of ids to `Scored`, and can be measured like a SOM:
+`evaluate_words`, `som.evaluation.judge_suites`, `som.evaluation.judge_pairs`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from random import Random
 
 import torch
 import torch.nn.functional as F
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modeling_som.scoring_som import BATCH_TOKENS, Scored, batches, evaluating
 from modeling_som.sentences_som import encode
-from modeling_som.tokenization_som import load_tokenizer
-from som.baselines.gpt2 import GPT2, gpt2
-from som.baselines.lstm import LSTMForCausalLM, lstm
 from som.evaluation import Counts, Report, Scorer, TreebankCounts, count_brackets, count_words
-from som.inference import load_weights
 from som.syntax import Example, Tree, binarise, left_branching_tree, random_tree, right_branching_tree
-
-BUILDERS = {"lstm": lstm, "gpt2": gpt2}
-CLASSES: dict[str, type[PreTrainedModel]] = {"lstm_lm": LSTMForCausalLM, "gpt2": GPT2}
-
-
-def load_baseline(run: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
-    """A trained LSTM or GPT-2 and its tokenizer."""
-    model_type = PreTrainedConfig.get_config_dict(run)[0].get("model_type")
-    if model_type not in CLASSES:
-        raise ValueError(f"{run}: expected a model of type {' or '.join(CLASSES)}, got {model_type!r}")
-    return load_weights(run, CLASSES[model_type]).eval(), load_tokenizer(run)
 
 
 @torch.inference_mode()

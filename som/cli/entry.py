@@ -17,6 +17,7 @@ from som.cli.prepare import add_prepare
 from som.cli.push import add_push
 from som.cli.surprisal import add_surprisal
 from som.cli.train import add_train
+from som.cli.view import add_view
 
 USER_ERRORS = (ValueError, OSError, ImportError)  # raised, with a message for the user, where input comes in
 
@@ -59,6 +60,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_parse(commands)
     add_generate(commands)
     add_surprisal(commands)
+    add_view(commands)
     add_bench(commands)
     add_push(commands)
     return parser

@@ -41,6 +41,7 @@ def evaluate_command(args: argparse.Namespace) -> None:
     from rich.console import Console
 
     from modeling_som.scoring_som import Method
+    from som.baselines import system_of
     from som.evaluation import read_competitors
     from som.inference import load
 
@@ -48,14 +49,14 @@ def evaluate_command(args: argparse.Namespace) -> None:
     made_with = provenance()
     if (args.competitors or args.chart) and not args.syntaxgym:
         raise ValueError("--competitors and --chart are about --syntaxgym, which is not given")
-    jobs, others = evaluations(args), read_competitors(args.competitors) if args.competitors else {}
-    model, tokenizer = load(args.checkpoint)
-    Method.of(model, args.method, args.k, args.seed, args.gold)
+    system = system_of(args.checkpoint)
+    jobs, others = evaluations(args, system), read_competitors(args.competitors) if args.competitors else {}
+    model, tokenizer = load(args.checkpoint, system.model_class)  # type: ignore[arg-type]  # any class
+    if system.is_som:
+        Method.of(model, args.method, args.k, args.seed, args.gold)
     console, results = Console(quiet=args.json == "-"), {}
     for section, job in jobs.items():
-        results[section] = job(
-            model, tokenizer, method=args.method, k=args.k, seed=args.seed, progress=sys.stderr.isatty()
-        )
+        results[section] = job(model, tokenizer)
         console.print(results[section])
     if args.json:
         sections = {section: result.to_json() for section, result in results.items()}
@@ -64,11 +65,12 @@ def evaluate_command(args: argparse.Namespace) -> None:
         compare(args, results["syntaxgym"], others, console)
 
 
-def evaluations(args: argparse.Namespace) -> dict[str, Callable]:
+def evaluations(args: argparse.Namespace, system: Any) -> dict[str, Callable]:
     """What is to be measured, by section of the report, with everything it needs but the model."""
-    from som.evaluation import evaluate, evaluate_blimp, evaluate_syntaxgym, load_suites, read_blimp
+    from som.evaluation import load_suites, read_blimp
     from som.syntax import read_treebank, treebank_files
 
+    evaluate, evaluate_syntaxgym, evaluate_blimp = measures(args, system)
     jobs: dict[str, Callable] = {}
     if args.treebank:
         name = " + ".join(file.name.partition(".")[0] for file in treebank_files(args.treebank))
@@ -82,6 +84,19 @@ def evaluations(args: argparse.Namespace) -> dict[str, Callable]:
     if not jobs:
         raise ValueError("expected something to measure on: --treebank, --syntaxgym or --blimp")
     return jobs
+
+
+def measures(args: argparse.Namespace, system: Any) -> tuple[Callable, Callable, Callable]:
+    """The functions that measure a system on treebanks, SyntaxGym and BLiMP; only SOMs have a choice of methods."""
+    from som.evaluation import evaluate, evaluate_blimp, evaluate_syntaxgym
+
+    if not system.is_som:
+        for flag, given in (("--method", args.method), ("--particles", args.k), ("--gold", args.gold)):
+            if given:
+                raise ValueError(f"{flag} is for SOMs, and {args.checkpoint} is of the system {system.name}")
+        return system.evaluate, system.evaluate_syntaxgym, system.evaluate_blimp
+    options = {"method": args.method, "k": args.k, "seed": args.seed, "progress": sys.stderr.isatty()}
+    return partial(evaluate, **options), partial(evaluate_syntaxgym, **options), partial(evaluate_blimp, **options)
 
 
 def compare(args: argparse.Namespace, report: Any, others: dict[str, Any], console: Any) -> None:

@@ -18,6 +18,7 @@ def add_train(commands: Any) -> None:
         "train a model on prepared data",
         "  som train data/en --out runs/en\n"
         "  som train data/en --out runs/en --resume\n"
+        "  som train data/en --out runs/en-lstm --system lstm --epochs 12\n"
         "  som train data/wsj --out runs/wsj --preset ptb --tree constituency --dsom\n"
         "  torchrun --standalone --nproc_per_node 2 -m som train data/en --out runs/en",
     )
@@ -27,6 +28,8 @@ def add_train(commands: Any) -> None:
     parser.add_argument("--out", required=True, metavar="RUN", help="where checkpoints and the model go")
     parser.add_argument("--resume", action="store_true", help="go on with the run in RUN, or begin it")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in RUN")
+    note = "som (default), or what it is compared with: lstm, gpt2, onlstm, onlstm-syd, prpn, shift-reduce …"
+    add("--system", metavar="NAME", help=note)
     add("--preset", help="small (default), ptb, bllip-xs, bllip-sm or bllip-md")
     add("--tree", help="dependency (default, 15 slots) or constituency (30 slots)")
     add("--start", metavar="CHECKPOINT", help="begin with this model, in its sizes, instead of random weights")
@@ -76,7 +79,8 @@ def trainer_argument(text: str) -> tuple[str, Any]:
 def train_command(args: argparse.Namespace) -> None:
     from transformers.utils import logging
 
-    from som.training import SETTINGS, train
+    from som.baselines import train_system
+    from som.training import SETTINGS
 
     progress_bars_only_in_terminals()
     logging.disable_progress_bar()  # it would cut into the bar of the training
@@ -84,6 +88,7 @@ def train_command(args: argparse.Namespace) -> None:
     given = {name: value for name, value in vars(args).items() if name in SETTINGS}
     if "trainer" in given:
         given["trainer"] = dict(given["trainer"])
-    metrics = train(args.data, args.out, resume=args.resume, overwrite=args.overwrite, **given)
+    system = getattr(args, "system", None)
+    metrics = train_system(system, args.data, args.out, resume=args.resume, overwrite=args.overwrite, **given)
     if metrics:
         print(f"{args.out}: the model of epoch {metrics['epoch']:g}, validation perplexity {metrics['ppl']:.2f}")

@@ -181,12 +181,12 @@ def count(config: Any, example: Example, sentence: Sentence, siblings: Sequence[
     # where pieces are attached to their word by rule, only the first of each, and EOS, are decisions
     decided = [*sentence.starts, last] if config.word_pieces else range(1, last + 1)
     tree = tree_from_depths(sentence.of_words(scored.depths), example.words)
-    decisions = Counts(
+    attachments = Counts(
         sentences=1,
         p=accuracy(scored.choices, labels, decided),
         p_next=accuracy(scored.guesses, labels, decided),
     )
-    return decisions + count_words(example, scored) + count_brackets(example, tree)
+    return attachments + count_words(example, scored) + count_brackets(example, tree)
 
 
 def accuracy(guesses: Sequence[int] | None, labels: Sequence[int], decided: Sequence[int]) -> Accuracy:

@@ -1,7 +1,7 @@
 """What a trained SOM says of a text: its trees, its surprisals, and texts that it makes up."""
 
 from som.inference.generation import Generated, generate
-from som.inference.loading import CheckpointError, load, load_weights, quiet
+from som.inference.loading import CheckpointError, load, load_checkpoint, quiet
 from som.inference.parsing import Parse, parse, parse_all, render, tree_svg
 from som.inference.surprisal import WordSurprisal, plot, surprisals, surprisals_all, to_dicts, to_tsv
 
@@ -13,7 +13,7 @@ __all__ = [
     "WordSurprisal",
     "generate",
     "load",
-    "load_weights",
+    "load_checkpoint",
     "parse",
     "parse_all",
     "plot",

@@ -109,7 +109,9 @@ def generate(
     return [finish(tokenizer, start, given, one) for one in drawn]
 
 
-def check_request(model: SOMForCausalLM, prompt: str, n: int, max_depth, template, allow) -> None:
+def check_request(
+    model: SOMForCausalLM, prompt: str, n: int, max_depth: int | None, template: str | None, allow: Allow | None
+) -> None:
     """Refuses what cannot be meant."""
     if n < 1:
         raise ValueError(f"expected at least 1 text to make, got {n}")

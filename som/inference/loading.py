@@ -7,22 +7,29 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.utils import logging
 
 from modeling_som import SOMForCausalLM
 from modeling_som.tokenization_som import load_tokenizer
 
-SHIPPED = Path(__file__).parent / "checkpoint"
+SHIPPED = Path(__file__).parents[1] / "checkpoint"
+
+
+Model = TypeVar("Model", bound=PreTrainedModel)
 
 
 def load(
     path: str | Path | None = None, kind: type[SOMForCausalLM] = SOMForCausalLM
-) -> tuple[SOMForCausalLM, PreTrainedTokenizerBase]:
+) -> tuple[SOMForCausalLM, PreTrainedTokenizerFast]:
     """A checkpoint's model, ready to score, and its tokenizer; without a path, those that come with the package."""
     if path is None and not SHIPPED.is_dir():
         raise ValueError("no checkpoint comes with this installation: name one of yours")
-    path = SHIPPED if path is None else path
+    return load_checkpoint(SHIPPED if path is None else path, kind)
+
+
+def load_checkpoint(path: str | Path, kind: type[Model]) -> tuple[Model, PreTrainedTokenizerFast]:
+    """The same for a model of any class."""
     if not Path(path).is_dir() and not on_hub(str(path)):
         raise ValueError(f"{path}: expected a checkpoint: no such folder, and not OWNER/NAME on the Hub")
     with quiet(), damage_reported(path):
@@ -38,16 +45,14 @@ def load(
 
 
 def check_kind(path: str | Path, kind: type[PreTrainedModel]) -> None:
-    """Validate that the configuration is that of a SOM of this class."""
+    """Validate that the configuration is that of a model of this class."""
     config = PreTrainedConfig.get_config_dict(path)[0]
-    if (model_type := config.get("model_type")) != "som":
+    expected = kind.config_class.model_type  # type: ignore[union-attr]  # there is one
+    if (model_type := config.get("model_type")) != expected:
         found = f"a model of type {model_type!r}" if model_type else "no model's config.json"
-        raise CheckpointError(f"{path}: expected a SOM checkpoint, found {found}")
+        raise CheckpointError(f"{path}: expected a {expected.upper()} checkpoint, found {found}")
     if (architecture := (config.get("architectures") or ["SOMModel"])[0]) not in ("SOMModel", kind.__name__):
         raise CheckpointError(f"{path}: expected a {kind.__name__}, found a {architecture}")
-
-
-Model = TypeVar("Model", bound=PreTrainedModel)
 
 
 def load_weights(path: str | Path, kind: type[Model]) -> Model:

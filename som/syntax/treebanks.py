@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
+from types import ModuleType
 
 from som.syntax.trees import Tree, unescape
 
@@ -374,7 +375,7 @@ def parse_text(lines: Iterable[str], parser: str) -> Iterator[str]:
         yield to_conllu([clean_word(word) for word in words], heads, comment=f"silver = {parser}")
 
 
-def _spacy_sentences(spacy, model: str, texts: Iterable[str]) -> Iterator[tuple[list[str], list[int]]]:
+def _spacy_sentences(spacy: ModuleType, model: str, texts: Iterable[str]) -> Iterator[tuple[list[str], list[int]]]:
     for document in spacy.load(model or "en_core_web_sm").pipe(texts):
         for sentence in document.sents:
             tokens = [token for token in sentence if not token.is_space]  # such tokens have no dependents
@@ -383,7 +384,9 @@ def _spacy_sentences(spacy, model: str, texts: Iterable[str]) -> Iterator[tuple[
                 yield [t.text for t in tokens], [0 if t.head.i == t.i else number[t.head.i] for t in tokens]
 
 
-def _stanza_sentences(stanza, language: str, texts: Iterable[str]) -> Iterator[tuple[list[str], list[int]]]:
+def _stanza_sentences(
+    stanza: ModuleType, language: str, texts: Iterable[str]
+) -> Iterator[tuple[list[str], list[int]]]:
     pipeline = stanza.Pipeline(language or "en", processors="tokenize,mwt,pos,lemma,depparse", verbose=False)
     for text in texts:
         for sentence in pipeline(text).sentences:

@@ -6,6 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import nltk
 
 
 class Bracket(Enum):
@@ -87,7 +91,7 @@ class Tree:
                 position += 1
         return spans
 
-    def to_nltk(self, label: str = "*"):
+    def to_nltk(self, label: str = "*") -> nltk.Tree:
         """The same tree for nltk and svgling, whose constituents need a label.
 
         >>> Tree.parse("(the (old dog) barks)").to_nltk("X").pformat()

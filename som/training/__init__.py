@@ -1,7 +1,7 @@
 """Training: settings, batches, runs that can be resumed, distillation."""
 
 from som.training.models import Builder, make_config, make_model, vocabulary
-from som.training.runs import LOG, RUN
+from som.training.runs import LOG, RUN, recorded_system
 from som.training.settings import NUM_SLOTS, PRESETS, SETTINGS, TrainSettings, make_settings
 from som.training.trainer import train
 
@@ -16,6 +16,7 @@ __all__ = [
     "make_config",
     "make_model",
     "make_settings",
+    "recorded_system",
     "train",
     "vocabulary",
 ]

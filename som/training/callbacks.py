@@ -14,7 +14,7 @@ import torch
 from accelerate import PartialState
 from accelerate.utils import reduce
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from transformers import PreTrainedModel, TrainerCallback
+from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from som.files import write_whole
 from som.interruption import Signals
@@ -30,24 +30,28 @@ class Checkpoints(TrainerCallback):
     def __init__(self, run: Path, save_steps: int, signals: Signals):
         self.run, self.save_steps, self.signals = run, save_steps, signals
 
-    def on_step_end(self, args, state, control, **kwargs):
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         between = state.epoch != int(state.epoch)  # else the end of the epoch saves: nothing is written twice
         due = self.save_steps and state.global_step % self.save_steps == 0
         if (self.is_stopping() or due) and between:
             control.should_log = control.should_save = True
         self.note(state, control)
 
-    def on_epoch_end(self, args, state, control, **kwargs):
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         control.should_log = True
         self.note(state, control)
 
-    def on_save(self, args, state, control, **kwargs):
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         if state.is_world_process_zero:
             remove_old(self.run, state.best_global_step, state.global_step)
         if self.is_stopping():
             raise KeyboardInterrupt  # not the Trainer's way to stop, which would end the epoch, too
 
-    def note(self, state, control) -> None:
+    def note(self, state: TrainerState, control: TrainerControl) -> None:
         if control.should_save and state.is_world_process_zero:
             note_files(self.run, f"checkpoint-{state.global_step}")
 
@@ -60,7 +64,9 @@ class Checkpoints(TrainerCallback):
 class Divergence(TrainerCallback):
     """Stops a training whose loss is no longer a finite number, before such weights get into a checkpoint."""
 
-    def on_train_begin(self, args, state, control, **kwargs):
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         self.args, self.state = args, state
         for module in {kwargs["model"], kwargs["model"].base_model}:  # the second knows before there is a loss
             module.register_forward_hook(self.check)
@@ -73,7 +79,7 @@ class Divergence(TrainerCallback):
                 what = "loss" if name == "loss" else "hidden state, and with it the loss,"
                 self.stop(what, value[~finite].flatten()[0].item(), self.state.global_step + module.training)
 
-    def on_log(self, args, state, control, **kwargs):
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         norm = kwargs["logs"].get("grad_norm", 0.0)
         if not math.isfinite(norm) and not args.fp16:  # whose steps are left out then
             self.stop("norm of the gradient", norm, state.global_step)
@@ -91,11 +97,13 @@ class JsonLines(TrainerCallback):
     def __init__(self, path: Path):
         self.path = path
 
-    def on_train_begin(self, args, state, control, **kwargs):
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         if state.is_world_process_zero:
             write_whole(self.path, "".join(json.dumps(entry) + "\n" for entry in state.log_history))
 
-    def on_log(self, args, state, control, **kwargs):
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         if state.is_world_process_zero:
             with open(self.path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(state.log_history[-1]) + "\n")
@@ -108,20 +116,28 @@ class ProgressBar(TrainerCallback):
         self.progress = progress
         self.started = time.monotonic()
 
-    def on_train_begin(self, args, state, control, **kwargs):
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         self.task = self.progress.add_task("training", total=state.max_steps, completed=state.global_step)
 
-    def on_step_end(self, args, state, control, **kwargs):
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         self.progress.update(self.task, completed=state.global_step)
 
-    def on_log(self, args, state, control, **kwargs):
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         if "loss" in state.log_history[-1]:
             self.progress.update(self.task, description=f"loss {state.log_history[-1]['loss']:.3f}")
 
-    def on_prediction_step(self, args, state, control, **kwargs):
+    def on_prediction_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         self.progress.update(self.task, description="validating")
 
-    def on_evaluate(self, args, state, control, **kwargs):
+    def on_evaluate(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         if state.is_world_process_zero:
             minutes, seconds = divmod(round(time.monotonic() - self.started), 60)
             self.progress.console.print(

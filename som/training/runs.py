@@ -59,6 +59,11 @@ def read_record(run: Path) -> dict[str, Any]:
     return record
 
 
+def recorded_system(run: Path) -> str | None:
+    """What a run trains, see `som.baselines`: a SOM where nothing else is recorded; None where there is no run."""
+    return read_record(run).get("system", "som") if (run / RUN).is_file() else None
+
+
 def write_record(run: Path, record: dict[str, Any]) -> None:
     write_whole(run / RUN, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
 

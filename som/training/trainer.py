@@ -52,6 +52,7 @@ from som.training.runs import (
     own_files,
     read_record,
     record_text,
+    recorded_system,
     refuse_foreign_checkpoints,
     remove,
     remove_incomplete,
@@ -70,18 +71,20 @@ def train(
     resume: bool = False,
     overwrite: bool = False,
     build: Builder = make_model,
+    system: str | None = None,
     **given: Any,
 ) -> dict[str, Any]:
     """Train a model on prepared data and return its validation metrics; the best model is then in `out_dir`.
 
-    `build` makes the model, a SOM unless others are to be compared with it; `given` are arguments of `make_settings`.
+    `build` makes the model, a SOM unless others are to be compared with it, and `system` is its name for the record
+    (see `som.baselines.train_system`); `given` are arguments of `make_settings`.
     A resumed run keeps the settings it was begun with and ends with the weights it would have had without the break;
     only `epochs` may be changed. Ctrl-C and SIGTERM save a checkpoint, then raise `Interrupted`.
     """
     state = PartialState(cpu=not torch.accelerator.is_available())
     run, data = Path(out_dir), load_data(Path(data_dir))
     seen = record_text(run)
-    record = open_run(run, data, given, resume, overwrite)
+    record = open_run(run, data, given, resume, overwrite, system)
     settings = make_settings(**record["given"])
     args = training_arguments(settings, run, state.num_processes)
     trainer = make_trainer(settings, args, data, run, build)
@@ -141,7 +144,9 @@ def make_trainer(
     return trainer
 
 
-def open_run(run: Path, data: TrainingData, given: dict[str, Any], resume: bool, overwrite: bool) -> dict[str, Any]:
+def open_run(
+    run: Path, data: TrainingData, given: dict[str, Any], resume: bool, overwrite: bool, system: str | None = None
+) -> dict[str, Any]:
     """The record of a new run or of the one to be resumed; refuses folders that are neither."""
     known = (run / RUN).is_file()
     if run.exists() and not run.is_dir():
@@ -160,9 +165,12 @@ def open_run(run: Path, data: TrainingData, given: dict[str, Any], resume: bool,
         given = {**{name: getattr(config, name) for name in SIZES}, **given}
     settings = asdict(make_settings(**given))
     if known and resume:
+        if system not in (None, recorded_system(run)):
+            raise ValueError(f"{run}: was begun with system {recorded_system(run)}, cannot be resumed with {system}")
         return resumed(read_record(run), run, data, given)
     return {
         "command": shlex.join(sys.argv),
+        **({"system": system} if system else {}),
         "given": given,
         "settings": settings,
         "data": data.fingerprint,

@@ -1,10 +1,16 @@
-"""Pages to look at: reports in HTML."""
+"""Pages to look at: a SOM reading word by word, and reports."""
 
+from som.view.page import page
 from som.view.report import Section, html, learning_curves, svg
+from som.view.trace import LONGEST, Trace, trace
 
 __all__ = [
+    "LONGEST",
     "Section",
+    "Trace",
     "html",
     "learning_curves",
+    "page",
     "svg",
+    "trace",
 ]

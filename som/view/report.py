@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 TEMPLATE = """<!DOCTYPE html>
@@ -96,7 +97,7 @@ def learning_curves(log: Path) -> Figure:
     return figure
 
 
-def curve(axes, entries: Sequence[Mapping[str, float]], name: str, title: str) -> None:
+def curve(axes: Axes, entries: Sequence[Mapping[str, float]], name: str, title: str) -> None:
     """One measure over the epochs, where it was logged."""
     points = [(entry["epoch"], entry[name]) for entry in entries if name in entry]
     if points:

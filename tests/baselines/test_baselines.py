@@ -4,16 +4,14 @@ import pytest
 import torch
 from conftest import batch_of
 
-from modeling_som import SOMForCausalLM
 from modeling_som.scoring_som import Scored
 from som.baselines.ngrams import KneserNey
-from som.baselines.scoring import BUILDERS, evaluate_trees, evaluate_words, score_neural, tree_baselines
+from som.baselines.scoring import evaluate_trees, evaluate_words, tree_baselines
 from som.baselines.shift_reduce import ShiftReduce, shift_reduce
 from som.data.vocabularies import make_tokenizer
 from som.inference.loading import load
 from som.syntax.treebanks import Example
 from som.syntax.trees import Tree
-from som.training.models import make_config
 from som.training.settings import make_settings
 
 SENTENCES = [[0, 1, 2, 3], [0, 1, 3]]
@@ -23,11 +21,6 @@ WORDS = [f"w{number}" for number in range(2000)]
 @pytest.fixture(scope="module")
 def tokenizer():
     return make_tokenizer("word", [WORDS, WORDS])
-
-
-def small(kind: str, tokenizer):
-    torch.manual_seed(0)
-    return BUILDERS[kind](make_settings(hidden_size=16), tokenizer).eval()
 
 
 @pytest.mark.parametrize(
@@ -82,30 +75,6 @@ def test_shift_reduce_decisions_are_the_product_of_its_reductions(sentences, tok
     x = model.model.words(batch["input_ids"][:, 3])
     p = model.model.attachment_logits(x, read.state).log_softmax(dim=1)  # the verb of those that follow many trees
     torch.testing.assert_close(p[0], learnt.attach_logits[0, 3].detach())
-
-
-@pytest.mark.parametrize("kind", BUILDERS)
-def test_baselines_have_about_as_many_parameters_as_a_som(kind, tokenizer):
-    settings = make_settings()
-    som = SOMForCausalLM(make_config(settings, tokenizer))
-    assert BUILDERS[kind](settings, tokenizer).num_parameters() == pytest.approx(som.num_parameters(), rel=0.05)
-
-
-@pytest.mark.parametrize("kind", BUILDERS)
-def test_sentences_scored_together_are_scored_as_alone(kind, tokenizer):
-    model, sequences = small(kind, tokenizer), [[0, 5, 6, 7, 1], [0, 8, 1], [0, 5, 6, 1]]
-    for ids, together in zip(sequences, score_neural(model, sequences), strict=True):
-        log_probs = model(input_ids=torch.tensor([ids])).logits.log_softmax(-1)
-        alone = [log_probs[0, t, ids[t + 1]].item() for t in range(len(ids) - 1)]
-        assert together.log_probs == pytest.approx(alone, abs=1e-5)
-
-
-@pytest.mark.parametrize("kind", BUILDERS)
-def test_the_loss_is_that_of_the_scores_and_trees_do_not_change_it(kind, tokenizer):
-    model, ids = small(kind, tokenizer), torch.tensor([[0, 5, 6, 7, 1]])
-    (scored,) = score_neural(model, ids.tolist())
-    loss = model(input_ids=ids, labels=ids, first_sibling=torch.zeros_like(ids)).loss
-    assert loss.item() == pytest.approx(-scored.log_prob / 4, abs=1e-5)
 
 
 def test_words_are_counted_without_trees_and_trees_without_words(tokenizer):

@@ -337,7 +337,8 @@ import builtins
 builtins.input = lambda *_: exit("PROMPT")
 import som
 from som.training.batches import load_data
-from som.vocabularies import load_tokenizer, make_tokenizer
+from modeling_som.tokenization_som import load_tokenizer
+from som.data import make_tokenizer
 model, tokenizer = som.load("som")
 for loaded in (tokenizer, load_tokenizer("som"), make_tokenizer("model:som", [])):
     print(*loaded.tokenize("the old Whale"))

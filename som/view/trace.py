@@ -1,0 +1,211 @@
+"""What a SOM expects and decides at every word of a sentence: the data behind the page that shows it reading.
+
+The numbers are those of `surprisals` with the end of the sentence: this module only adds what lies beneath them, along
+the same tree: p' and p over all attachments, what the word costs after each of them, and the words expected next.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import log
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from modeling_som import SOMForCausalLM
+from modeling_som.scoring_som import Method, Reading, evaluating, read, score
+from modeling_som.search_som import logsumexp_of_each
+from modeling_som.sentences_som import Sentence, encode
+from som.inference import WordSurprisal, surprisals
+
+LONGEST = 80  # words: more have no room on a page
+EXPECTED = 10  # words of each prediction that are kept
+DIGITS = 6  # of the numbers in the page
+
+
+@dataclass(frozen=True)
+class Place:
+    """A subtree that the word can become the right sister of; costs in bits, p as a probability."""
+
+    first: int  # the word that the subtree begins with, counted from 1; 0 is BOS
+    structural: float | None  # -log2 p', before the word is seen; None without prediction network, as is the next
+    lexical: float | None  # -log2 of the word's first piece, given the place
+    posterior: float  # p, once the word is seen
+
+
+@dataclass(frozen=True)
+class WordTrace:
+    """One word, or at the very end EOS: what was expected before it, and what was decided when it was read."""
+
+    surprisal: WordSurprisal  # with the best partial parses that end in this word
+    places: list[Place]  # from the root down
+    taken: int  # which of them
+    expected: list[tuple[str, float]]  # the most probable words at this place, before it is seen
+    tag: str | None = None  # part of speech
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for the page; parses as depths alone, since the page draws them itself."""
+        row = rounded(asdict(self.surprisal))
+        row["parses"] = [[parse["depths"], parse["probability"]] for parse in row["parses"]]
+        places = [rounded(asdict(place)) for place in self.places]
+        return {
+            **row,
+            "places": places,
+            "taken": self.taken,
+            "expected": rounded(self.expected),
+            **({"tag": self.tag} if self.tag else {}),
+        }
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A sentence, word by word, along the tree in which its attachments are judged."""
+
+    words: list[WordTrace]  # the last is EOS
+    method: str
+    parses_by: str  # the method that found the partial parses, and how many trees it follows
+    labels: Sequence[tuple[int, int, str]] = ()  # first word, 1 + last word, and label of constituents
+
+    def to_dict(self) -> dict[str, Any]:
+        words = [word.to_dict() for word in self.words]
+        return {"words": words, "method": self.method, "parsesBy": self.parses_by, "labels": list(self.labels)}
+
+
+def trace(
+    model: SOMForCausalLM,
+    tokenizer: PreTrainedTokenizerBase,
+    text: str | Sequence[str],
+    method: str | Method | None = None,
+    *,
+    k: int | None = None,
+    seed: int = 0,
+) -> Trace:
+    """Read a sentence and keep what happens at each word.
+
+    The partial parses are those of the method where it follows many trees, otherwise those of a beam.
+    """
+    method = Method.of(model, method, k, seed)
+    sentence = encode(tokenizer, text)
+    if len(sentence.words) > LONGEST:
+        raise ValueError(f"the page shows sentences of up to {LONGEST} words, got {len(sentence.words)}")
+    found_by = parses_method(model, method, k, seed)
+    rows = surprisals(model, tokenizer, text, method, eos=True)
+    parsed = surprisals(model, tokenizer, text, found_by, eos=True, parses=found_by.k or 4)
+    reading = read_as_scored(model, sentence.ids, method)
+    expected = expected_words(model, tokenizer, sentence, reading)
+    words = [
+        WordTrace(with_parses(row, other), *places(sentence, reading, token), words)
+        for row, other, token, words in zip(rows, parsed, first_tokens(sentence), expected, strict=True)
+    ]
+    return Trace(words, described(method), described(found_by))
+
+
+def parses_method(model: SOMForCausalLM, method: Method, k: int | None, seed: int) -> Method:
+    """The method that finds partial parses: a beam, unless the method itself follows many trees or none can."""
+    return method if method.k or not model.config.prediction_network else Method.of(model, "beam", k, seed)
+
+
+def described(method: Method) -> str:
+    """A method and how many trees it follows.
+
+    >>> described(Method("beam", 4)), described(Method("greedy"))
+    ('beam of 4', 'greedy')
+    """
+    return f"{method} of {method.k}" if method.k else str(method)
+
+
+def with_parses(row: WordSurprisal, other: WordSurprisal) -> WordSurprisal:
+    return WordSurprisal(**{**vars(row), "parses": other.parses})
+
+
+def first_tokens(sentence: Sentence) -> list[int]:
+    """Place in the ids of each word's first token, that of EOS last."""
+    return [*sentence.starts, len(sentence.ids) - 1]
+
+
+def read_as_scored(model: SOMForCausalLM, ids: Sequence[int], method: Method) -> Reading:
+    """Read along the tree that the method decides on, as `surprisals` does."""
+    depths = [next(score(model, [ids], method)).depths] if method.k else None
+    return read(model, [ids], depths)[0]
+
+
+def places(sentence: Sentence, reading: Reading, token: int) -> tuple[list[Place], int]:
+    """Where the word that begins with a token can attach, and which of these places it takes.
+
+    Places are subtrees of whole words. Where pieces attach freely, those within a word count as one place, the word.
+    """
+    sisters = sister_words(sentence, reading.depths[:token])
+    known = reading.posterior if reading.prior is None else reading.prior
+    group = torch.tensor(sisters[: int(known[token - 1].isfinite().sum())])  # one per live attachment
+    firsts, index = group.unique(return_inverse=True)
+
+    def summed(log_probs: Tensor) -> Tensor:  # (places,)
+        return logsumexp_of_each(index, log_probs[token - 1, : len(group)], len(firsts))
+
+    posterior = summed(reading.posterior).exp().tolist()
+    structural: Sequence[float | None] = [None] * len(firsts)
+    lexical = structural
+    if reading.prior is not None:
+        prior, joint = summed(reading.prior), summed(reading.prior + reading.words)
+        structural, lexical = in_bits(prior), in_bits(joint - prior)
+    found = list(map(Place, firsts.tolist(), structural, lexical, posterior))
+    return found, int(index[reading.depths[token] - 1])
+
+
+def sister_words(sentence: Sentence, depths: Sequence[int]) -> list[int]:
+    """For each attachment from depth 0 down, the word that begins its sister in the tree of whole words, 0 for BOS.
+
+    The subtree at depth e that ends at the last token begins with the last token that is no deeper than e. Inside a
+    word, or in a constituent that its words have closed, it is taken for the smallest open one around it.
+
+    >>> sentence = Sentence([0, 7, 8, 9], ["the", "dog", "barks"], [], [1, 2, 3])
+    >>> sister_words(sentence, [0, 1, 2, 2])
+    [0, 1, 3]
+    """
+    words = [0, *sentence.of_words(depths)]
+    opened = [i for i, depth in enumerate(words) if depth < min(words[i + 1 :], default=depth + 1)]
+    begins = [max(t for t, depth in enumerate(depths) if depth <= e) for e in range(depths[-1] + 1)]
+    return [opened[bisect(opened, bisect(sentence.starts, begin)) - 1] for begin in begins]
+
+
+def in_bits(log_probs: Tensor) -> list[float]:
+    return (0 - log_probs / log(2)).tolist()
+
+
+@torch.inference_mode()
+def expected_words(
+    model: SOMForCausalLM, tokenizer: PreTrainedTokenizerBase, sentence: Sentence, reading: Reading
+) -> list[list[tuple[str, float]]]:
+    """For each place, the most probable words of the mixture over all guesses of p', with their probabilities."""
+    ids = torch.tensor([sentence.ids], device=model.device)
+    depths = torch.tensor([reading.depths], device=model.device)
+    before = torch.tensor(first_tokens(sentence), device=model.device) - 1
+    with evaluating(model):
+        out = model(ids, depths=depths, marginal=reading.prior is not None, use_cache=False, logits_to_keep=before)
+    best = out.logits[0].double().softmax(dim=-1).topk(min(EXPECTED, model.config.vocab_size))
+    return [
+        [(shown(tokenizer, token), p) for token, p in zip(tokens, shares, strict=True)]
+        for tokens, shares in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    ]
+
+
+def shown(tokenizer: PreTrainedTokenizerBase, token: int) -> str:
+    """A token as people read it: without the mark for the space before it."""
+    return str(tokenizer.decode([token])).strip() or str(tokenizer.convert_ids_to_tokens(token))
+
+
+def rounded(value: Any) -> Any:
+    """Plain data with short numbers.
+
+    >>> rounded({"p": [1 / 3, None, 3]})
+    {'p': [0.333333, None, 3]}
+    """
+    if isinstance(value, float):
+        return round(value, DIGITS)
+    if isinstance(value, dict):
+        return {key: rounded(item) for key, item in value.items()}
+    return [rounded(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,310 @@
+"""The page in a real browser: Debian's chromium, headless, driven by selenium."""
+
+import json
+import shutil
+import time
+from base64 import b64encode
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from conftest import make_model
+
+from som.data.vocabularies import make_tokenizer
+from som.training.models import vocabulary
+from som.view import page, trace
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install selenium")
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs Debian's chromium and chromium-driver")
+
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+WORDS, CONTROL = (
+    text.split()
+    for text in (
+        "the old dog sees the cat and the dog sees a cat .",
+        "the old dog that sleeps sees the cat and a dog sees a cat .",
+    )
+)
+NASTY = ["the", "<script>alert(1)</script>", "dog", "<img/src=x/onerror=alert(2)>", "&lt;", '"', "."]
+
+
+class Viewer:
+    """A page in the browser, and what a reader does with it."""
+
+    def __init__(self, driver, folder: Path, downloads: Path):
+        self.driver, self.folder, self.downloads = driver, folder, downloads
+
+    def open(self, *sentences: list[str], width: int = 1280, dark: bool = False, model=None, edit=lambda one: one):
+        traces = [edit(trace(*(model or make_small()), words, "marginal")) for words in sentences]
+        file = self.folder / "page.html"
+        file.write_text(page(traces, "a small model"), encoding="utf-8")
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        self.driver.get(file.as_uri())
+        return traces
+
+    def all(self, selector: str) -> list:
+        return self.driver.find_elements("css selector", selector)
+
+    def one(self, selector: str):
+        return self.driver.find_element("css selector", selector)
+
+    def run(self, script: str, *arguments):
+        return self.driver.execute_script(script, *arguments)
+
+    def go_to(self, step: int) -> None:
+        self.run(
+            "const slider = document.getElementById('slider');"
+            "slider.value = arguments[0]; slider.dispatchEvent(new Event('input'))",
+            step,
+        )
+
+    def press(self, selector: str, keys: str) -> None:
+        self.one(selector).send_keys(keys)
+
+    def downloaded(self, name: str) -> bytes:
+        file = self.downloads / name
+        for _ in range(100):
+            if file.is_file() and file.stat().st_size:
+                return file.read_bytes()
+            time.sleep(0.1)
+        raise AssertionError(f"{name} was not saved")
+
+    def complaints(self) -> list[str]:
+        return [entry["message"] for entry in self.driver.get_log("browser")]
+
+    def requests(self) -> list[str]:
+        messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        sent = [one["params"] for one in messages if one["method"] == "Network.requestWillBeSent"]
+        return [one["request"]["url"] for one in sent if not one["documentURL"].startswith("chrome")]
+
+
+def make_small(**settings):
+    tokenizer = make_tokenizer("word", [WORDS, CONTROL])
+    return make_model(**vocabulary(tokenizer), **settings), tokenizer
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory) -> Iterator:
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in [*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def viewer(driver, tmp_path) -> Iterator[Viewer]:
+    downloads = tmp_path / "downloads"
+    behavior = {"behavior": "allow", "downloadPath": str(downloads)}
+    driver.execute_cdp_cmd("Browser.setDownloadBehavior", behavior)
+    viewer = Viewer(driver, tmp_path, downloads)
+    viewer.complaints(), viewer.requests()  # those of the test before
+    yield viewer
+    assert viewer.complaints() == []
+    requests = viewer.requests()
+    assert requests and [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+def test_the_slider_stops_twice_at_each_word_and_shows_what_the_trace_says(viewer):
+    (read,) = viewer.open(WORDS)
+    assert int(viewer.one("#slider").get_attribute("max")) == 2 * len(read.words) - 1
+    for i, word in enumerate(read.words):
+        viewer.go_to(2 * i)
+        assert len(viewer.all("#figure .place")) == len(word.places)
+        assert not viewer.all("#figure .place.taken")
+        shown = [row.text for row in viewer.all(".expected td:first-child")]
+        assert shown == ["end" if one == "</s>" else one for one, _ in word.expected]
+        viewer.go_to(2 * i + 1)
+        assert f"{word.surprisal.surprisal:.2f} bits" in viewer.one("#status").text
+        assert [bool("taken" in one.get_attribute("class")) for one in viewer.all("#figure .place")] == [
+            place == word.taken for place in range(len(word.places))
+        ]
+        assert len(viewer.all(".parses figure")) == len(word.surprisal.parses)
+
+
+def test_weights_on_the_places_are_p_prime_before_the_word_and_p_after_it(viewer):
+    (read,) = viewer.open(WORDS)
+    viewer.go_to(10)
+    before = [label.text for label in viewer.all("#figure .pill text")]
+    viewer.go_to(11)
+    after = [label.text for label in viewer.all("#figure .pill text")]
+    places = read.words[5].places
+    for shown, wanted in (
+        (before, [2**-one.structural for one in places]),
+        (after, [one.posterior for one in places]),
+    ):
+        assert [float(one.removesuffix(" %")) for one in shown] == pytest.approx([100 * p for p in wanted], abs=0.6)
+
+
+def test_a_click_on_a_node_tells_what_that_attachment_would_have_cost(viewer):
+    (read,) = viewer.open(WORDS)
+    word = next(i for i, word in enumerate(read.words) if len(word.places) > 2)
+    viewer.go_to(2 * word + 1)
+    for place, cost in enumerate(read.words[word].places):
+        viewer.run(
+            "document.querySelector(arguments[0]).dispatchEvent(new Event('click'))", f'[data-place="0-{place}"]'
+        )
+        told = viewer.one(".counterfactual").text
+        assert f"{cost.structural:.2f} structural + {cost.lexical:.2f} lexical" in told
+        assert ("would have cost" in told) == (place != read.words[word].taken)
+        assert len(viewer.all("#figure .place.chosen")) == len(viewer.all("tr.chosen")) == 1
+
+
+def test_a_pointer_hits_the_node_itself(viewer):
+    viewer.open(WORDS)
+    viewer.go_to(9)
+    circle = viewer.all("#figure .place circle")[1]
+    webdriver.ActionChains(viewer.driver).move_to_element(circle).click().perform()
+    assert viewer.one("#figure .place.chosen").get_attribute("data-place") == "0-1"
+
+
+def test_the_keyboard_reaches_everything(viewer):
+    viewer.open(WORDS)
+    viewer.press("#slider", "\ue014")  # right arrow
+    viewer.press("#slider", "\ue014")
+    assert viewer.one("#slider").get_attribute("value") == "2"
+    assert "expects word 2" in viewer.one("#slider").get_attribute("aria-valuetext")
+    viewer.press('[data-place="0-0"]', "\ue007")  # enter
+    assert viewer.one('[data-place="0-0"]').get_attribute("aria-pressed") == "true"
+    assert viewer.run("return document.activeElement.dataset.place") == "0-0"
+    viewer.press('[data-row="0-1"]', " ")
+    assert viewer.run("return document.activeElement.dataset.row") == "0-1"
+    names = viewer.run("return [...document.querySelectorAll('button, input')].map(e => e.ariaLabel || e.textContent)")
+    assert all(name.strip() for name in names)
+
+
+def test_play_reads_on_by_itself(viewer):
+    viewer.open(WORDS)
+    viewer.one("#play").click()
+    for _ in range(100):
+        if viewer.one("#slider").get_attribute("value") != "0":
+            break
+        time.sleep(0.1)
+    viewer.one("#play").click()
+    assert viewer.one("#slider").get_attribute("value") != "0"
+    assert viewer.one("#play").get_attribute("aria-label") == "Play"
+
+
+def test_two_sentences_are_aligned_and_their_differences_marked(viewer):
+    first, second = viewer.open(WORDS, CONTROL)
+    viewer.go_to(2 * 5 + 1)  # "sees", the fourth word of one and the sixth of the other
+    status = viewer.one("#status").text
+    a, b = first.words[3].surprisal.surprisal, second.words[5].surprisal.surprisal
+    assert f"A has read “sees”: {a:.2f} bits" in status and f"B has read “sees”: {b:.2f} bits" in status
+    assert f"{abs(a - b):.2f} bits" in status.rpartition("difference")[2]
+    marked = [word.text for word in viewer.all("#sentences .differs")]
+    assert marked == ["the", "that", "sleeps", "a"]
+    sees = [
+        word.location["x"] + word.size["width"] / 2 for word in viewer.all("#figure .word text") if word.text == "sees"
+    ]
+    assert sees[0] == pytest.approx(sees[2], abs=1) and sees[1] == pytest.approx(sees[3], abs=1)
+    assert viewer.one("#figure").text.count("A − B") == 1
+
+
+def test_the_figure_is_saved_as_svg_and_png_and_the_numbers_as_csv(viewer):
+    (read,) = viewer.open(NASTY)
+    viewer.go_to(5)
+    for kind in ("svg", "png", "csv"):
+        viewer.one(f"#save-{kind}").click()
+    svg = ElementTree.fromstring(viewer.downloaded("som-reading.svg"))
+    assert "dog" in {text.strip() for text in svg.itertext()} and "var(" not in ElementTree.tostring(svg, "unicode")
+    png = viewer.downloaded("som-reading.png")
+    assert png.startswith(b"\x89PNG")
+    drawn = viewer.driver.execute_async_script(
+        "const [data, done] = arguments, image = new Image(); image.onload = () => {"
+        "const canvas = document.createElement('canvas'); canvas.width = image.width; canvas.height = image.height;"
+        "const context = canvas.getContext('2d'); context.drawImage(image, 0, 0);"
+        "const pixels = new Uint32Array(context.getImageData(0, 0, image.width, image.height).data.buffer);"
+        "done([image.width, new Set(pixels).size]) }; image.src = 'data:image/png;base64,' + data",
+        b64encode(png).decode(),
+    )
+    assert drawn[0] > 600 and drawn[1] > 20  # a picture of many colours
+    header, *lines = viewer.downloaded("som-surprisals.csv").decode("utf-8-sig").splitlines()
+    assert header.split(",")[:3] == ['"sentence"', '"number"', '"word"'] and len(lines) == len(read.words)
+    assert '"<script>alert(1)</script>"' in lines[1] and '""""' in lines[5]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_colours_follow_the_system_until_the_reader_chooses(viewer, dark):
+    viewer.open(WORDS, dark=dark)
+    background = "return getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"
+    assert (sum(viewer.run(background)) < 200) == dark
+    viewer.one("#theme").click()
+    assert (sum(viewer.run(background)) < 200) != dark
+
+
+@pytest.mark.parametrize("width", [375, 800, 1280])
+@pytest.mark.parametrize("sentences", [[WORDS], [WORDS, CONTROL], [(WORDS * 5)[:60]], [["x" * 200, "dog"]]], ids=len)
+def test_nothing_is_cut_off_or_overlaps_at_any_width(viewer, width, sentences):
+    viewer.open(*sentences, width=width)
+    for step in (0, 5, int(viewer.one("#slider").get_attribute("max"))):
+        viewer.go_to(step)
+        assert viewer.run("return document.documentElement.scrollWidth") <= width
+        overlaps = viewer.run(OVERLAPS)
+        assert overlaps == []
+        now, holder = (
+            viewer.run(f"const r = {where}.getBoundingClientRect(); return [r.left, r.right]")
+            for where in ("document.querySelector('#figure .band')", "document.getElementById('figure')")
+        )
+        assert holder[0] - 1 <= now[0] and now[1] <= holder[1] + 1  # the word in question is in sight
+
+
+OVERLAPS = """
+const found = [];
+for (const svg of document.querySelectorAll('svg')) {
+  const boxes = [...svg.querySelectorAll('text')].map(one => [one.textContent, one.getBoundingClientRect()]);
+  boxes.forEach(([word, a], i) => boxes.slice(i + 1).forEach(([other, b]) => {
+    const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+    const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+    if (wide > 1 && high > 4) found.push([word, other]);
+  }));
+}
+return found;
+"""
+
+
+def test_words_are_shown_as_they_are_and_never_run(viewer):
+    viewer.open(NASTY, NASTY[::-1])
+    for step in range(16):
+        viewer.go_to(step)
+    assert [word.text for word in viewer.all("#sentences p:first-child button")] == NASTY
+    assert not viewer.all("img") and len(viewer.all("script")) == 2
+
+
+def test_labels_are_shown_where_there_are_any(viewer):
+    def label(one):
+        return replace(one, words=[replace(one.words[0], tag="DET"), *one.words[1:]], labels=[(0, len(WORDS), "S")])
+
+    viewer.open(WORDS, edit=label)
+    viewer.go_to(2 * len(WORDS))  # the end is expected, so the tree is whole
+    assert [text.text for text in viewer.all("#figure .label")] == ["S"]
+    assert "DET" in viewer.one("#figure").text
+
+
+def test_a_model_without_prediction_network_is_shown_too(viewer):
+    model = make_small(prediction_network=False)
+    traces = [trace(*model, WORDS)]
+    file = viewer.folder / "page.html"
+    file.write_text(page(traces, "a small model"), encoding="utf-8")
+    viewer.driver.get(file.as_uri())
+    for step in range(2 * len(traces[0].words)):
+        viewer.go_to(step)
+    assert viewer.all(".parses figure") and viewer.all("#figure .place")
