@@ -126,27 +126,36 @@ def validation_ppl(folder: Path) -> float:
 
 
 def training_speed(model: PreTrainedModel, data: Path, batch_size: int, batches: int = 20) -> dict[str, Any]:
-    """Words per second of training steps, on batches of similar lengths from all over the training split.
+    """Words per second of training steps, on batches from all over the training split.
 
     The learning rate is 0, so the weights stay as they are. The clock of the training itself does not serve: it knows
     nothing of what came before an interruption."""
-    rows = load_from_disk(str(data))["train"].sort("length")
     tokenizer = load_tokenizer(data)
     tokenizer.padding_side = "right"
+    chosen, collate = pick_batches(data, batch_size, batches), SOMCollator(tokenizer)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.0)
-    starts = [(len(rows) - batch_size) * number // batches for number in range(batches)]
-    words, seconds = 0, 0.0
     model.train()
-    for number, start in enumerate([starts[batches // 2], *starts]):  # the first one warms up
-        chosen = rows.select(range(max(0, start), min(len(rows), max(0, start) + batch_size))).to_list()
-        batch, began = SOMCollator(tokenizer)(chosen), time.perf_counter()
-        model(**batch).loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        if number:
-            words, seconds = words + sum(len(row["words"]) for row in chosen), seconds + time.perf_counter() - began
+    _, *seconds = [time_step(model, optimizer, collate(rows)) for rows in [chosen[-1], *chosen]]  # one to warm up
     model.eval()
-    return {"words_per_second": words / seconds, "threads": torch.get_num_threads()}
+    words = sum(len(row["words"]) for rows in chosen for row in rows)
+    return {"words_per_second": words / sum(seconds), "threads": torch.get_num_threads()}
+
+
+def pick_batches(data: Path, batch_size: int, batches: int) -> list[list[dict[str, Any]]]:
+    """Batches of sentences of similar lengths, as in training, from short to long ones."""
+    rows = load_from_disk(str(data))["train"]
+    order = sorted(range(len(rows)), key=list(rows["length"]).__getitem__)
+    starts = [max(0, len(order) - batch_size) * number // batches for number in range(batches)]
+    return [rows.select(order[start : start + batch_size]).to_list() for start in starts]
+
+
+def time_step(model: PreTrainedModel, optimizer: torch.optim.Optimizer, batch: Mapping[str, torch.Tensor]) -> float:
+    """Seconds of a forward and backward pass with the update."""
+    began = time.perf_counter()
+    model(**batch).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return time.perf_counter() - began
 
 
 # Measures

@@ -147,12 +147,12 @@ XS = {
     "vocabulary": vocabulary,
     "words/s": words_per_second,
     **measures("ppl", "p_acc", "uf1_binarised", "uf1_nary"),
-    "ppl a word": per_word,
+    "ppl per word": per_word,
     "EWT, ppl": measure("ppl", "EWT test"),
     "EWT, UF1": measure("uf1_binarised", "EWT test"),
 }
 TABLES: dict[str, Callable[[Rows], str]] = {
-    "open_ablation": lambda rows: table(rows, {**ABLATION, "ppl a word": per_word}),
+    "open_ablation": lambda rows: table(rows, {**ABLATION, "ppl per word": per_word}),
     "open_language_models": lambda rows: table(rows, WORDS),
     "open_domains": domains,
     "open_parsing": lambda rows: table(rows, PARSING),
@@ -160,7 +160,7 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "open_shipped": lambda rows: table(rows, SHIPPED),
     "open_xs": lambda rows: f"{table(rows, XS)}\n{syntax(rows, left_out=())}",
     "ptb": lambda rows: table(rows, ABLATION),
-    "bllip": lambda rows: table(rows, {**ABLATION, "ppl a word": per_word, **SUITES}),
+    "bllip": lambda rows: table(rows, {**ABLATION, "ppl per word": per_word, **SUITES}),
 }
 
 

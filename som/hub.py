@@ -34,11 +34,11 @@ class Results:
     @property
     def rows(self) -> dict[str, str]:
         """Labels and figures as the card shows them."""
-        return {LABELS.get(name, name): cell(name, value) for name, value in self.told.items()}
+        return {LABELS.get(name, name): cell(name, value) for name, value in self.shown.items()}
 
     @property
-    def told(self) -> dict[str, float | None]:
-        """What is worth telling: where words are not in pieces, perplexity a word is that of a token once more."""
+    def shown(self) -> dict[str, float | None]:
+        """What is worth showing: where words are not in pieces, perplexity per word is the same as per token."""
         whole = self.measures.get("ppl") == self.measures.get("ppl_per_word")
         return {name: value for name, value in self.measures.items() if not (whole and "per_word" in name)}
 
@@ -53,7 +53,7 @@ class Results:
                 metric_name=LABELS.get(name, name),
                 metric_value=round(value, 4),
             )
-            for name, value in self.told.items()
+            for name, value in self.shown.items()
             if value is not None
         ]
 
@@ -107,12 +107,12 @@ def make_card(
         results_files=[str(file) for file in results] or None,
     )
     source = {"trained on": ", ".join(datasets), "licence": license}
-    known = facts(model) | {name: value for name, value in source.items() if value}
+    known = describe_model(model) | {name: value for name, value in source.items() if value}
     text: dict[str, Any] = {"title": title, "repo_id": repo_id, "facts": known, "tables": sections}
     return ModelCard.from_template(data, template_path=str(TEMPLATE), **text)
 
 
-def facts(model: SOMForCausalLM) -> dict[str, Any]:
+def describe_model(model: SOMForCausalLM) -> dict[str, Any]:
     """What the model is, in words."""
     config = model.config
     disentangled = f"dSOM, {config.semantic_size} semantic + {config.syntactic_size} syntactic"
@@ -139,7 +139,7 @@ def write_card(
     return card
 
 
-def disagreements(card_file: str | Path, root: str | Path = ".") -> list[str]:
+def find_disagreements(card_file: str | Path, root: str | Path = ".") -> list[str]:
     """Where a card and the evaluation files that it names, relative to `root`, do not say the same."""
     card = ModelCard.load(card_file)
     named = card.data.get("results_files") or []
@@ -171,7 +171,7 @@ def push(
     validate_repo_id(repo_id)
     if "/" not in repo_id:
         raise ValueError(f"expected a repository as ORG/NAME, got {repo_id!r}")
-    with staged(checkpoint, repo_id, results, **settings) as folder:
+    with stage_files(checkpoint, repo_id, results, **settings) as folder:
         files = sorted(path for path in folder.rglob("*") if path.is_file())
         names = {path.relative_to(folder).as_posix(): path for path in files}
         if not dry_run:
@@ -180,7 +180,9 @@ def push(
 
 
 @contextmanager
-def staged(checkpoint: str | Path, repo_id: str, results: Sequence[str | Path], **settings: Any) -> Iterator[Path]:
+def stage_files(
+    checkpoint: str | Path, repo_id: str, results: Sequence[str | Path], **settings: Any
+) -> Iterator[Path]:
     """A folder with what is to be uploaded and nothing else: no optimiser states, no logs."""
     model, tokenizer = load(checkpoint)
     old_card = Path(checkpoint) / CARD
@@ -190,12 +192,12 @@ def staged(checkpoint: str | Path, repo_id: str, results: Sequence[str | Path], 
             model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         keep = old_card.is_file() and not results
-        card = kept_card(old_card, repo_id) if keep else str(make_card(model, repo_id, results, **settings))
+        card = read_kept_card(old_card, repo_id) if keep else str(make_card(model, repo_id, results, **settings))
         (folder / CARD).write_text(card, encoding="utf-8")
         yield folder
 
 
-def kept_card(file: Path, repo_id: str) -> str:
+def read_kept_card(file: Path, repo_id: str) -> str:
     """The text of a card, unless it is ours and has readers load a model from elsewhere."""
     card = file.read_text("utf-8")
     named = re.search(r'^name = "(.*)"$', card, re.MULTILINE)

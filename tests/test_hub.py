@@ -15,7 +15,7 @@ from huggingface_hub import HfApi, ModelCard
 
 from som.cli import main
 from som.data.vocabularies import make_tokenizer
-from som.hub import disagreements, push, read_results, write_card
+from som.hub import find_disagreements, push, read_results, write_card
 from som.inference.loading import SHIPPED
 from som.syntax.treebanks import to_conllu
 
@@ -144,7 +144,7 @@ def test_a_card_holds_the_numbers_of_evaluation_files_and_their_commands(checkpo
     assert data["command"] in card.text
     assert "| trained on | universal_dependencies |" in card.text and "| licence | apache-2.0 |" in card.text
     assert f"| p acc | {100 * data['treebank']['measures']['p_acc']:.2f} |" in card.text
-    assert disagreements(checkpoint / "README.md") == []
+    assert find_disagreements(checkpoint / "README.md") == []
 
 
 @pytest.mark.parametrize("section", ["treebank", "treebank_gold"])
@@ -153,10 +153,10 @@ def test_a_number_that_changed_since_the_card_was_written_is_found(checkpoint, r
     data = json.loads(results.read_text())
     data[section]["measures"]["p_acc"] += 0.1
     results.write_text(json.dumps(data))
-    assert any("p_acc" in line for line in disagreements(checkpoint / "README.md"))
+    assert any("p_acc" in line for line in find_disagreements(checkpoint / "README.md"))
     data[section]["measures"]["p_acc"] -= 0.1
     results.write_text(json.dumps({**data, "command": "som evaluate another"}))
-    assert disagreements(checkpoint / "README.md") == ["not in the card: som evaluate another"]
+    assert find_disagreements(checkpoint / "README.md") == ["not in the card: som evaluate another"]
 
 
 def test_without_results_a_card_says_so(checkpoint):
@@ -166,7 +166,7 @@ def test_without_results_a_card_says_so(checkpoint):
 
 def test_the_card_of_the_shipped_checkpoint_lies_beside_it_and_agrees_with_the_evaluation_files_it_names():
     assert len(ModelCard.load(CARD).data.get("results_files")) == 4
-    assert disagreements(CARD, ROOT) == []
+    assert find_disagreements(CARD, ROOT) == []
     assert (SHIPPED / "README.md").read_text("utf-8") == CARD.read_text("utf-8")
 
 

@@ -188,7 +188,7 @@ def test_the_comparison_at_the_papers_scale_says_what_its_table_shows(scripts, d
     assert pieces["counts"]["p"]["total"] == pieces["counts"]["words_with_eos"]["tokens"]
     assert pieces["counts"]["with_eos"]["tokens"] > pieces["counts"]["words_with_eos"]["tokens"]
     page = scripts("tables").TABLES["open_xs"](scripts("tables").read(done / "results" / "open_xs"))
-    for column in ("parameters", "words/s", "vocabulary", "ppl a word", "EWT, UF1", "Garden-Path Effects", UNKNOWN):
+    for column in ("parameters", "words/s", "vocabulary", "ppl per word", "EWT, UF1", "Garden-Path Effects", UNKNOWN):
         assert f"| {column} |" in page
 
 
@@ -447,7 +447,7 @@ def test_seeds_of_models_that_were_trained_differently_are_not_averaged(scripts,
 
 
 @pytest.mark.parametrize(("a_token", "a_word", "shown"), [(100.0, 100.0, None), (100.0, 200.0, 200.0)])
-def test_perplexity_a_word_is_shown_where_words_are_in_pieces(scripts, a_token, a_word, shown):
+def test_perplexity_per_word_is_shown_where_words_are_in_pieces(scripts, a_token, a_word, shown):
     measures = {"ppl": a_token, "ppl_per_word": a_word}
     result = {"settings": {}, "evaluations": {"test": {"measures": measures}}}
     assert scripts("tables").per_word(result) == shown

@@ -83,8 +83,8 @@ SECTIONS = ("treebank", "treebank_gold", "syntaxgym", "blimp")  # of an evaluati
 LABELS = {  # what each measure is called in tables and cards
     "ppl": "ppl, with EOS",
     "ppl_without_eos": "ppl, no EOS",
-    "ppl_per_word": "ppl a word",
-    "ppl_per_word_without_eos": "ppl a word, no EOS",
+    "ppl_per_word": "ppl per word",
+    "ppl_per_word_without_eos": "ppl per word, no EOS",
     "p_acc": "p acc",
     "p_next_acc": "p' acc",
     "uf1_binarised": "UF1, binarised",
