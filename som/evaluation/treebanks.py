@@ -17,8 +17,9 @@ from rich.table import Table
 from transformers import PreTrainedTokenizerFast
 
 from modeling_som import SOMForCausalLM
-from modeling_som.scoring_som import Method, Scored, score
+from modeling_som.scoring_som import Method, Scored, label_trees, score
 from modeling_som.sentences_som import Sentence, encode
+from modeling_som.tags_som import Labels
 from som.data import token_siblings
 from som.evaluation.display import cell, table_of_numbers
 from som.evaluation.report import Report
@@ -27,12 +28,15 @@ from som.syntax import (
     Brackets,
     Example,
     Perplexity,
+    Tags,
     Tree,
     binarise,
     first_siblings,
     gold_depths,
+    labelled_spans,
     oracle_labels,
     tree_from_depths,
+    universal,
 )
 
 LENGTHS = {"1–10": 10, "11–20": 20, "21–30": 30, "31–40": 40, "41+": float("inf")}  # words at most
@@ -51,6 +55,9 @@ class Counts:
     p_next: Accuracy = Accuracy()
     binarised: Brackets = Brackets()
     nary: Brackets = Brackets()
+    heads: Accuracy = Accuracy()
+    relations: Accuracy = Accuracy()
+    labelled: Brackets = Brackets()
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
@@ -66,6 +73,9 @@ class Counts:
             "p_next_acc": self.p_next.value,
             "uf1_binarised": self.binarised.f1,
             "uf1_nary": self.nary.f1,
+            "uas": self.heads.value,
+            "las": self.relations.value,
+            "labelled_f1": self.labelled.f1,
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -89,6 +99,9 @@ LABELS = {  # what each measure is called in tables and cards
     "p_next_acc": "p' acc",
     "uf1_binarised": "UF1, binarised",
     "uf1_nary": "UF1, n-ary",
+    "uas": "UAS",
+    "las": "LAS",
+    "labelled_f1": "labelled F1",
 }
 
 
@@ -158,8 +171,13 @@ def evaluate(
     sentences = [encode(tokenizer, example.words) for example in examples]
     siblings = [*map(sentence_siblings, examples, sentences)]
     depths = [gold_depths(row, slots) for row in siblings] if gold else None
-    scored = score(model, [sentence.ids for sentence in sentences], method, depths=depths, **options)
-    counts = (count(model.config, *one) for one in zip(examples, sentences, siblings, scored, strict=True))
+    scored = list(score(model, [sentence.ids for sentence in sentences], method, depths=depths, **options))
+    labels = label_trees(model, sentences, [one.depths for one in scored])
+    rows = zip(examples, sentences, siblings, scored, labels, strict=True)
+    counts = (
+        count(model.config, example, sentence, row, one) + count_labels(example, sentence, one, found)
+        for example, sentence, row, one, found in rows
+    )
     return Report(name, method.name, TreebankCounts.of(examples, counts), gold)
 
 
@@ -194,6 +212,24 @@ def accuracy(guesses: Sequence[int] | None, labels: Sequence[int], decided: Sequ
     if guesses is None:
         return Accuracy()
     return Accuracy.of([guesses[place - 1] for place in decided], [labels[place] for place in decided])
+
+
+def count_labels(example: Example, sentence: Sentence, scored: Scored, labels: Labels | None) -> Counts:
+    """What is counted of the labels of a sentence, where the model and the treebank have them.
+
+    Heads and relations are counted as in the CoNLL 2018 shared task: all words, against the heads of the file, and
+    relations without their subtypes."""
+    if labels is None or example.tags is None:
+        return Counts()
+    if labels.heads is None or labels.relations is None or example.heads is None or example.relations is None:
+        predicted = Tags(tuple(labels.leaf), tuple(labels.node))
+        ours = labelled_spans(gold_depths(first_siblings(example.tree)), example.tags)
+        return Counts(labelled=Brackets.of_labelled(ours, labelled_spans(sentence.of_words(scored.depths), predicted)))
+    found = [*zip(labels.heads, map(universal, labels.relations), strict=True)]
+    gold = [*zip(example.heads, map(universal, example.relations), strict=True)]
+    right_heads = sum(one[0] == other[0] for one, other in zip(found, gold, strict=True))
+    right = sum(one == other for one, other in zip(found, gold, strict=True))
+    return Counts(heads=Accuracy(right_heads, len(gold)), relations=Accuracy(right, len(gold)))
 
 
 def count_words(example: Example, scored: Scored) -> Counts:

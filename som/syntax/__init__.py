@@ -2,7 +2,7 @@
 
 from som.syntax.grammar import builtin_treebank
 from som.syntax.labels import HEAD as HEAD_TAG
-from som.syntax.labels import NO_CHAIN, PARTIAL, ROOT, Tags, dependency_tags, universal
+from som.syntax.labels import NO_CHAIN, PARTIAL, ROOT, Tags, dependency_tags, labelled_spans, universal
 from som.syntax.metrics import (
     Accuracy,
     Brackets,
@@ -39,6 +39,7 @@ __all__ = [
     "ROOT",
     "Tags",
     "dependency_tags",
+    "labelled_spans",
     "universal",
     "Accuracy",
     "Bracket",

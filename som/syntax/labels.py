@@ -60,6 +60,22 @@ def dependency_tags(heads: Sequence[int], relations: Sequence[str]) -> Tags:
     return Tags(tuple(leaf), tuple(node))
 
 
+def labelled_spans(depths: Sequence[int], tags: Tags) -> list[tuple[str, int, int]]:
+    """Every category of a constituency tree, with the words it spans; unary chains give several to one span.
+
+    >>> tags = Tags(("NP", "none", "none"), (None, "S", "VP"))  # (S (NP dogs) (VP chase cats))
+    >>> labelled_spans([1, 2, 3], tags)
+    [('NP', 0, 1), ('S', 0, 3), ('VP', 1, 3)]
+    """
+    found = [(tag, word, word + 1) for word, tag in enumerate(tags.leaf) if tag not in (None, NO_CHAIN)]
+    for word, tag in enumerate(tags.node):
+        if tag not in (None, PARTIAL):
+            start = max(w for w in range(word) if depths[w] < depths[word] or w == 0)
+            end = next((w for w in range(word + 1, len(depths)) if depths[w] <= depths[word]), len(depths))
+            found.append((tag, start, end))
+    return [(label, start, end) for tag, start, end in found if tag for label in tag.split("+")]
+
+
 def first_words(heads: Sequence[int]) -> list[int]:
     """The first word of the subtree of every word.
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 
 from som.syntax.trees import Bracket, Tree, escape
+
+LabelledSpan = tuple[str, int, int]  # category, first word, 1 + last word
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,16 @@ class Brackets:
                 f"the trees have different words: {' '.join(gold.words())} / {' '.join(predicted.words())}"
             )
         ours, theirs = Counter(gold.spans()), Counter(predicted.spans())
+        return cls((ours & theirs).total(), ours.total(), theirs.total())
+
+    @classmethod
+    def of_labelled(cls, gold: Iterable[LabelledSpan], predicted: Iterable[LabelledSpan]) -> Brackets:
+        """Count labelled constituents: categories with the words they span.
+
+        >>> Brackets.of_labelled([("S", 0, 3), ("NP", 0, 1)], [("S", 0, 3), ("VP", 0, 1)])
+        Brackets(matched=1, gold=2, predicted=2)
+        """
+        ours, theirs = Counter(gold), Counter(predicted)
         return cls((ours & theirs).total(), ours.total(), theirs.total())
 
     def __add__(self, other: Brackets) -> Brackets:
