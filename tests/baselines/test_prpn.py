@@ -116,11 +116,11 @@ def test_gates_open_up_to_the_last_word_of_a_larger_distance(model):
         [0, 1, 0, 0],  # the first word is behind the split before the second
         [0, 1, 1, 0],
     ]
-    guesses = torch.tensor([[9.0, 9, 1.5, 2.5]])
+    guesses = torch.tensor([[9.0, 9, 0.5, 2.5]])
     assert model.parser.predicting_gates(guesses, distances)[0].tolist() == [
         [0, 0, 0, 0],
         [1, 0, 0, 0],
-        [0, 1, 0, 0],
+        [0, 0, 0, 0],  # the next word splits from the last one
         [0, 1, 1, 0],
     ]
 
