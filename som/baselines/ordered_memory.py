@@ -27,6 +27,7 @@ from transformers.modeling_outputs import CausalLMOutput
 from modeling_som.modeling_som import Cell, LookAheadParser
 from modeling_som.scoring_som import BATCH_TOKENS, batches, evaluating
 from modeling_som.sentences_som import Sentence
+from som.baselines.language_model import LanguageModel, dropouts
 from som.syntax import Tree, tree_from_depths
 from som.training import TrainSettings, vocabulary
 
@@ -61,47 +62,34 @@ class Memory(NamedTuple):
     reached: Tensor  # (B, K + 1) log P(the word is at this depth or deeper)
 
 
-class OrderedMemoryForCausalLM(PreTrainedModel):
-    """An OM with tied embeddings."""
+class OrderedMemoryForCausalLM(LanguageModel):
+    """An OM and its output layer."""
 
     config_class = OrderedMemoryConfig
-    _tied_weights_keys = {"lm_head.weight": "embed_tokens.weight"}
 
     def __init__(self, config: OrderedMemoryConfig):
         super().__init__(config)
-        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
-        self.norm = nn.LayerNorm(config.hidden_size)
         self.cell, self.predict_cell = Cell(config), Cell(config)  # type: ignore[arg-type]  # the same fields
         self.parser = LookAheadParser(config)  # type: ignore[arg-type]
-        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
         self.post_init()
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
+        """As in a SOM, so that decisions differ from the start."""
         super()._init_weights(module)
-        if isinstance(module, nn.Linear | nn.Embedding):
+        if isinstance(module, nn.Linear):
             initialization.normal_(module.weight, mean=0.0, std=module.weight.shape[1] ** -0.5)
-
-    def get_input_embeddings(self) -> nn.Module:
-        return self.embed_tokens
-
-    def get_output_embeddings(self) -> nn.Module:
-        return self.lm_head
 
     def forward(
         self, input_ids: Tensor, labels: Tensor | None = None, first_sibling: Tensor | None = None, **kwargs: Any
     ) -> CausalLMOutput:
         """Trees are no input; padding stands on the right, where it changes nothing."""
         hidden, _ = self.read(input_ids)
-        logits = self.lm_head(F.dropout(hidden, self.config.output_dropout, self.training))  # (B, T, V)
-        size = self.config.vocab_size
-        loss = None if labels is None else self.loss_function(logits, labels, vocab_size=size, **kwargs)
-        return CausalLMOutput(loss=loss, logits=logits)
+        return self.predict(hidden, labels, **kwargs)
 
     def read(self, input_ids: Tensor) -> tuple[Tensor, list[Tensor]]:
         """States that predict the next words (B, T, D), and log p of each word after the first, (B, K) each."""
-        x = self.norm(self.embed_tokens(input_ids))  # (B, T, D)
-        x = F.dropout(x, self.config.embedding_dropout, self.training)
+        x = self.words(input_ids)  # (B, T, D)
         queries = self.parser.queries(x)
         state = Memory(x[:, :0], x[:, :1], x.new_zeros(len(x), 1))
         roots, attachments = [x[:, 0]], []
@@ -150,6 +138,5 @@ def ordered_memory_trees(model: OrderedMemoryForCausalLM, sentences: Sequence[Se
 
 def ordered_memory(settings: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
     """A new OM: its two cells and its parser are those of a SOM."""
-    names = ("hidden_size", "num_slots", "embedding_dropout", "dropout", "output_dropout")
-    values = {name: getattr(settings, name) for name in names}
-    return OrderedMemoryForCausalLM(OrderedMemoryConfig(**vocabulary(tokenizer), **values))
+    sizes = {"hidden_size": settings.hidden_size, "num_slots": settings.num_slots, **vocabulary(tokenizer)}
+    return OrderedMemoryForCausalLM(OrderedMemoryConfig(**sizes, **dropouts(settings)))

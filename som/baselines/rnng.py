@@ -31,6 +31,7 @@ from transformers.modeling_outputs import CausalLMOutput
 from modeling_som.layout_som import NONE
 from modeling_som.operators_som import mean
 from modeling_som.scoring_som import Padded, Scored, batches, evaluating
+from som.baselines.language_model import LanguageModel, dropouts
 from som.training import TrainSettings, vocabulary
 
 NT, GEN, REDUCE = range(3)
@@ -166,34 +167,19 @@ class Composition(nn.Module):
         return self.project(torch.cat(read, dim=1)).tanh()
 
 
-class RNNGForCausalLM(PreTrainedModel):
-    """An RNNG whose stack LSTM has two layers, D → wide → D; words and last states are normalised, as in a SOM."""
+class RNNGForCausalLM(LanguageModel):
+    """An RNNG whose stack LSTM has two layers, D → wide → D."""
 
     config_class = RNNGConfig
-    _tied_weights_keys = {"lm_head.weight": "embed_tokens.weight"}
 
     def __init__(self, config: RNNGConfig):
         super().__init__(config)
         D, wide = config.hidden_size, config.wide_size
-        self.embed_tokens = nn.Embedding(config.vocab_size, D)
         self.bracket = nn.Embedding(1, D)
-        self.norm, self.output_norm = nn.LayerNorm(D), nn.LayerNorm(D)
         self.composition = Composition(D)
         self.wide, self.narrow = nn.LSTMCell(D, wide), nn.LSTMCell(wide, D)
         self.actions = nn.Linear(D, 3)
-        self.lm_head = nn.Linear(D, config.vocab_size)
         self.post_init()
-
-    def _init_weights(self, module: nn.Module) -> None:
-        """Layers keep PyTorch's initialisation; embeddings, which are also the output layer, begin small."""
-        if isinstance(module, nn.Embedding):
-            nn.init.uniform_(module.weight, -0.1, 0.1)
-
-    def get_input_embeddings(self) -> nn.Module:
-        return self.embed_tokens
-
-    def get_output_embeddings(self) -> nn.Module:
-        return self.lm_head
 
     def forward(
         self,
@@ -244,9 +230,6 @@ class RNNGForCausalLM(PreTrainedModel):
         after_bos = torch.cat([torch.arange(length, device=x.device) for length in lengths]) > 0
         predicting = torch.tensor(plan.predicting, dtype=torch.long, device=x.device)
         return actions[after_bos], self.word_log_probs(tops.index_select(0, predicting))
-
-    def words(self, input_ids: Tensor) -> Tensor:
-        return F.dropout(self.norm(self.embed_tokens(input_ids)), self.config.embedding_dropout, self.training)
 
     def compose_all(self, words: Tensor, plan: Derivations) -> Tensor:
         """(items, D): tokens, the bracket, and all constituents, from the lowest to the highest."""
@@ -486,6 +469,5 @@ def with_word(one: Hypothesis, top: int) -> Hypothesis:
 def rnng(settings: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
     """A new RNNG: its stack LSTM has 4 (D + wide)² weights, its composition 18 D², a SOM's cells and parsers 51 D²."""
     wide = round(settings.hidden_size * ((33 / 4) ** 0.5 - 1))
-    dropout = {name: getattr(settings, name) for name in ("embedding_dropout", "dropout", "output_dropout")}
     sizes = {"hidden_size": settings.hidden_size, "wide_size": wide, **vocabulary(tokenizer)}
-    return RNNGForCausalLM(RNNGConfig(**sizes, **dropout))
+    return RNNGForCausalLM(RNNGConfig(**sizes, **dropouts(settings)))

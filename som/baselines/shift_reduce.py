@@ -10,7 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from configuration_som import SOMConfig
 from modeling_som import SOMForCausalLM
 from modeling_som.modeling_som import LookAheadParser
-from som.training import TrainSettings, make_config
+from som.training import TrainSettings, make_model
 
 
 class ShiftReduceParser(LookAheadParser):
@@ -44,4 +44,4 @@ class ShiftReduce(SOMForCausalLM):
 
 def shift_reduce(settings: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
     """A new parser that predicts no words, if the settings say so."""
-    return ShiftReduce(make_config(settings, tokenizer))
+    return make_model(settings, tokenizer, ShiftReduce)

@@ -38,6 +38,7 @@ from som.baselines.prpn import PRPNForCausalLM, prpn
 from som.baselines.rnng import RNNGForCausalLM, rnng, score_rnng
 from som.baselines.scoring import score_neural
 from som.baselines.shift_reduce import ShiftReduce, shift_reduce
+from som.baselines.shift_reduce_lm import ShiftReduceLM, shift_reduce_lm
 from som.evaluation import (
     BlimpCounts,
     Counts,
@@ -130,6 +131,7 @@ SYSTEMS = {
         System("onlstm-syd", onlstm_syd, ONLSTMSYDForCausalLM, score_neural, distance_trees, MOMENTUM),
         System("prpn", prpn, PRPNForCausalLM, score_neural, distance_trees, MOMENTUM),
         System("shift-reduce", shift_reduce, ShiftReduce, score, defaults=PARSER),
+        System("shift-reduce-lm", shift_reduce_lm, ShiftReduceLM, score),
         System("om", ordered_memory, OrderedMemoryForCausalLM, score_neural, ordered_memory_trees),
         System("rnng", rnng, RNNGForCausalLM, score_rnng, defaults=MOMENTUM),
     )

@@ -19,9 +19,11 @@ from som.training.settings import SIZES, TrainSettings
 Builder = Callable[[TrainSettings, PreTrainedTokenizerFast], PreTrainedModel]
 
 
-def make_model(settings: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
-    """A new SOM, which knows the pieces that continue words."""
-    model = SOMForCausalLM(make_config(settings, tokenizer))
+def make_model(
+    settings: TrainSettings, tokenizer: PreTrainedTokenizerFast, kind: type[SOMForCausalLM] = SOMForCausalLM
+) -> PreTrainedModel:
+    """A new SOM of some kind, which knows the pieces that continue words."""
+    model = kind(make_config(settings, tokenizer))
     if model.config.word_pieces:
         model.model.continues.copy_(torch.tensor(continuing_tokens(tokenizer)))
     model.generation_config.suppress_tokens = never_generated(tokenizer)

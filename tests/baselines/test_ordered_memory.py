@@ -40,7 +40,7 @@ def slow_log_probs(model: OrderedMemoryForCausalLM, ids: list[int]) -> torch.Ten
             previous = p
         if t + 1 < len(ids):
             hidden = model.predict_cell(C[0][None] if t else x[None], x[None])[0]
-            log_probs.append(model.lm_head(hidden).log_softmax(0)[ids[t + 1]])
+            log_probs.append(model.lm_head(model.output_norm(hidden)).log_softmax(0)[ids[t + 1]])
     return torch.stack(log_probs)
 
 
