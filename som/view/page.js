@@ -109,17 +109,19 @@ const sistersOf = (row, spine) => row.places.map(place => spine.find(node => nod
 const nodesOf = node => node.right ? [...nodesOf(node.left), ...nodesOf(node.right), node] : [node];
 const takenDepths = (sentence, count) => [0, ...sentence.words.slice(0, count).map(row => row.depth)];
 
-function layOut(root, x, y) {
+/* Where nodes are, and where the lines down to them end: those to words go on to the words. */
+function layOut(root, x, y, foot) {
   for (const node of nodesOf(root)) {
     node.x = node.right ? (node.left.x + node.right.x) / 2 : x(node.first);
     node.y = y(node.height);
+    node.foot = node.right ? node.y : foot;
   }
 }
 
 /* A node's bar with both its arms, corners rounded. */
 function arms(node) {
-  const { left, right, y } = node, r = Math.min(5, (right.x - left.x) / 4, (left.y - y) / 2, (right.y - y) / 2);
-  return `M${left.x} ${left.y}V${y + r}Q${left.x} ${y} ${left.x + r} ${y}H${right.x - r}Q${right.x} ${y} ${right.x} ${y + r}V${right.y}`;
+  const { left, right, y } = node, r = Math.min(5, (right.x - left.x) / 4, (left.foot - y) / 2, (right.foot - y) / 2);
+  return `M${left.x} ${left.foot}V${y + r}Q${left.x} ${y} ${left.x + r} ${y}H${right.x - r}Q${right.x} ${y} ${right.x} ${y + r}V${right.foot}`;
 }
 
 function drawTree(root, open, marked = () => false) {
@@ -196,9 +198,9 @@ function drawSentence(root, s, centres, width, top) {
   const x = i => i === 0 ? centres[0] : centres[columns.findIndex(pair => pair[s] === i - 1) + 1];
   const leaves = top + 16 + heights[s] * LEVEL + 10, baseline = leaves + 32, zero = baseline + (tagged ? 28 : 14);
   const tree = treeOf(takenDepths(sentence, now.word)), spine = spineOf(tree);
-  layOut(tree, x, height => leaves - height * LEVEL);
+  layOut(tree, x, height => leaves - height * LEVEL, baseline - 17);
   root.append(...drawTree(tree, new Set(spine)));
-  root.append(...nodesOf(tree).filter(node => !node.right).map(node => svg("path", { d: `M${node.x} ${node.y}V${baseline - 17}`, class: spine.includes(node) ? "edge spine" : "edge" })));
+  if (!tree.right) root.append(svg("path", { d: `M${tree.x} ${tree.y}V${tree.foot}`, class: "edge spine" }));
   root.append(...labelsOf(sentence, tree));
   if (names[s]) root.append(text(4, baseline, names[s], "small soft"));
   root.append(svg("circle", { cx: centres[0], cy: baseline - 6, r: 3, class: "less" }));
@@ -376,11 +378,10 @@ function parseCard(sentence, tree, share, rank, best) {
   let edge = 0;
   const centres = words.map(word => { const wide = widthOf(word, 13) + 9; edge += wide; return edge - wide / 2; });
   const level = 13, bottom = 8 + tree.height * level, height = bottom + 26;
-  layOut(tree, i => centres[i], up => bottom - up * level);
-  const stems = nodesOf(tree).filter(node => !node.right).map(node => svg("path", { class: "edge", d: `M${node.x} ${node.y}V${bottom + 6}` }));
+  layOut(tree, i => centres[i], up => bottom - up * level, bottom + 6);
   const labels = words.map((word, i) => svg("text", { x: centres[i], y: bottom + 20, class: i ? "middle" : "middle soft", style: "font-size:13px" }, word));
   const picture = svg("svg", { width: edge, height, viewBox: `0 0 ${edge} ${height}`, role: "img", "aria-label": bracketed(tree, words) },
-    ...drawTree(tree, new Set(), node => !best.has(spanOf(node))), ...stems, ...labels);
+    ...drawTree(tree, new Set(), node => !best.has(spanOf(node))), ...labels);
   picture.style.minWidth = `${0.7 * edge}px`;
   return html("figure", {}, html("figcaption", {}, html("b", {}, percent(share)), ` parse ${rank + 1}`),
     html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `parse ${rank + 1}` }, picture));
@@ -439,7 +440,7 @@ function pause() {
 }
 
 function setTheme(dark) {
-  document.documentElement.dataset.theme = dark ? "dark" : "light";
+  document.documentElement.style.colorScheme = dark ? "dark" : "light";
   byId("theme").textContent = dark ? "Light" : "Dark";
 }
 
@@ -451,7 +452,9 @@ function save(name, content) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-const STYLES = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity", "font-family", "font-size", "font-weight", "text-anchor", "text-decoration-line", "paint-order"];
+const PAINT = ["fill", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity"];
+const LETTERS = [...PAINT, "font-family", "font-size", "font-weight", "text-anchor", "text-decoration", "paint-order"];
+const STYLES = { g: ["opacity"], title: [], text: LETTERS };
 
 /* The figure on its own: with its colours as attributes and a background, so that it needs no page around it. */
 function standalone() {
@@ -459,10 +462,10 @@ function standalone() {
   const originals = [figure, ...figure.querySelectorAll("*")], copies = [copy, ...copy.querySelectorAll("*")];
   originals.forEach((element, i) => {
     const style = getComputedStyle(element);
-    for (const name of STYLES) if (element !== figure) copies[i].setAttribute(name === "text-decoration-line" ? "text-decoration" : name, style.getPropertyValue(name));
+    for (const name of element === figure ? [] : STYLES[element.tagName] || PAINT) copies[i].setAttribute(name, style.getPropertyValue(name));
     for (const name of ["class", "tabindex", "role", "aria-pressed", "data-place"]) copies[i].removeAttribute(name);
   });
-  const background = getComputedStyle(document.documentElement).getPropertyValue("--panel").trim();
+  const background = getComputedStyle(figure.closest("section")).backgroundColor;
   copy.prepend(svg("rect", { width: "100%", height: "100%", fill: background }));
   copy.setAttribute("xmlns", SVG);
   return new XMLSerializer().serializeToString(copy);
@@ -495,7 +498,7 @@ byId("slider").addEventListener("input", event => { pause(); goTo(Number(event.t
 byId("back").addEventListener("click", () => { pause(); goTo(state.at - 1); });
 byId("forward").addEventListener("click", () => { pause(); goTo(state.at + 1); });
 byId("play").addEventListener("click", play);
-byId("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme !== "dark"));
+byId("theme").addEventListener("click", () => setTheme(document.documentElement.style.colorScheme !== "dark"));
 byId("save-svg").addEventListener("click", () => save("som-reading.svg", new Blob([standalone()], { type: "image/svg+xml" })));
 byId("save-png").addEventListener("click", savePng);
 byId("save-csv").addEventListener("click", () => save("som-surprisals.csv", new Blob(["\ufeff", table()], { type: "text/csv" })));

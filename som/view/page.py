@@ -11,7 +11,9 @@ from jinja2 import Environment, FileSystemLoader
 
 from som.view.trace import Trace
 
-HERE = Path(__file__).parent
+TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
+)
 Column = tuple[int | None, ...]  # the word of each sentence, counted from 0, or None where it has none
 
 
@@ -23,15 +25,13 @@ def page(traces: Sequence[Trace], model_name: str) -> str:
     """
     if not 1 <= len(traces) <= 2:
         raise ValueError(f"a page shows one sentence or two, got {len(traces)}")
-    environment = Environment(loader=FileSystemLoader(HERE), autoescape=True)
     data = {
         "about": f"{model_name}, method {traces[0].method}",
         "sentences": [trace.to_dict() for trace in traces],
         "columns": columns(*([word.surprisal.word for word in trace.words] for trace in traces)),
     }
     title = " / ".join(" ".join(word.surprisal.word for word in trace.words[:-1]) for trace in traces)
-    parts = {"css": (HERE / "page.css").read_text("utf-8"), "script": (HERE / "page.js").read_text("utf-8")}
-    return environment.get_template("page.html").render(title=title, data=data, **parts)
+    return TEMPLATES.get_template("page.html").render(title=title, data=data)
 
 
 def columns(first: Sequence[str], second: Sequence[str] | None = None) -> list[Column]:
