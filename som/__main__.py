@@ -2,7 +2,7 @@
 
 import sys
 
-from som.cli.entry import main
+from som.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

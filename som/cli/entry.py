@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from som.cli.bench import add_bench
 from som.cli.evaluate import add_evaluate
@@ -27,10 +28,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
     args.line = shlex.join(["som", *argv])  # goes with results
     try:
-        args.command(args)
+        code = args.command(args) or 0
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, as in `som … | head`, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
     except (KeyboardInterrupt, Exception) as error:
         if interruption := interruption_behind(error):
             print(f"som {args.name}: {str(interruption) or 'interrupted'}", file=sys.stderr)
@@ -39,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"som {args.name}: error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
-    return 0
+    return code
 
 
 def interruption_behind(error: BaseException | None) -> KeyboardInterrupt | None:
@@ -49,9 +51,20 @@ def interruption_behind(error: BaseException | None) -> KeyboardInterrupt | None
     return interruption_behind(error.__context__)
 
 
+class Version(argparse.Action):
+    """Looks the version up only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *rest: Any) -> None:
+        import som
+
+        print(f"som {som.__version__}")
+        parser.exit()
+
+
 def build_parser() -> argparse.ArgumentParser:
     """All sub-commands; one `add_…` function each."""
     parser = Parser(prog="som", description="Syntactic Ordered Memory: a language model that parses while it reads.")
+    parser.add_argument("--version", action=Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     add_prepare(commands)
     add_train(commands)

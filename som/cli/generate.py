@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from som.cli.options import above_zero, add_command, add_texts, given_texts, positive
+from som.cli.options import above_zero, add_command, add_texts, check_model, given_texts, positive
 from som.cli.output import check_outputs, print_results
 
 
@@ -32,11 +32,12 @@ def add_generate(commands: Any) -> None:
 
 
 def generate_command(args: argparse.Namespace) -> None:
-    from som.inference import generate, load, render
-
     prompts = ([] if args.template and not args.file and not args.texts else given_texts(args)) or [""]
     check_outputs(None, args.out, args.json)
-    model, tokenizer = load(args.model)
+    check_model(args)
+    from som.inference import generate, load, render
+
+    model, tokenizer = load(args.model, device=args.device)
     sampling = ("n", "max_new_tokens", "temperature", "top_k", "top_p", "seed", "unknown", "max_depth", "template")
     options = {name: getattr(args, name) for name in sampling}
     results = [

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from som.cli.options import add_command, add_method, add_texts, sentences_to_read
+from som.cli.options import add_command, add_method, add_texts, check_model, sentences_to_read
 from som.cli.output import check_outputs, print_results
 
 
@@ -26,13 +26,14 @@ def add_parse(commands: Any) -> None:
 
 
 def parse_command(args: argparse.Namespace) -> None:
-    from som.inference import load, parse_all, render
-
     sentences = sentences_to_read(args)
     if args.format == "svg" and len(sentences) > 1:
         raise ValueError(f"an SVG shows one sentence, got {len(sentences)}")
     check_outputs(None, args.out, args.json)
-    model, tokenizer = load(args.model)
+    check_model(args)
+    from som.inference import load, parse_all, render
+
+    model, tokenizer = load(args.model, device=args.device)
     parses = parse_all(
         model, tokenizer, sentences, args.method, k=args.k, seed=args.seed, progress=sys.stderr.isatty()
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from som.cli.options import add_command, add_method, add_texts, positive, sentences_to_read
+from som.cli.options import add_command, add_method, add_texts, check_model, positive, sentences_to_read
 from som.cli.output import check_outputs, print_results, write_picture
 
 
@@ -44,11 +44,12 @@ def attachment(text: str) -> tuple[int, int | str]:
 
 
 def surprisal_command(args: argparse.Namespace) -> None:
-    from som.inference import load, plot, surprisals_all, to_dicts, to_tsv
-
     sentences = sentences_to_read(args)
     check_outputs(args.plot, args.out, args.json)
-    model, tokenizer = load(args.model)
+    check_model(args)
+    from som.inference import load, plot, surprisals_all, to_dicts, to_tsv
+
+    model, tokenizer = load(args.model, device=args.device)
     results = surprisals_all(
         model,
         tokenizer,

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from nltk import Tree as NltkTree
 from transformers import PreTrainedTokenizerBase
 
 from modeling_som import SOMForCausalLM
 from modeling_som.scoring_som import Method, Scored, score
 from modeling_som.sentences_som import Sentence, encode, running_text
 from som.syntax import Tree, evalb_line, first_siblings, tree_from_depths
+
+if TYPE_CHECKING:
+    from nltk import Tree as NltkTree
 
 DRAWABLE = 200  # more words than anyone can look at, fewer than the drawing libraries can recurse into
 

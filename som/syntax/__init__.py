@@ -14,6 +14,7 @@ from som.syntax.oracle import ORACLES, first_siblings, gold_depths, oracle_label
 from som.syntax.treebanks import (
     CONVERSION_VERSION,
     HEAD,
+    SPLITS,
     Example,
     TreebankError,
     check_heads,
@@ -39,6 +40,7 @@ __all__ = [
     "HEAD",
     "ORACLES",
     "Perplexity",
+    "SPLITS",
     "Tree",
     "TreebankError",
     "binarise",

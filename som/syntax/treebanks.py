@@ -15,6 +15,7 @@ from som.syntax.trees import Tree, unescape
 
 CONVERSION_VERSION = 1  # part of every cache key: raise it when the same file is to give other trees
 SUFFIXES = (".conllu", ".conll", ".mrg", ".parse", ".ptb")  # what counts as a treebank file in a folder
+SPLITS = ("train", "validation", "test")
 WSJ_SECTIONS = {"train": range(2, 22), "validation": (24,), "test": (23,)}
 NOT_WORDS = re.compile(r"\d+[-.]\d+")  # numbers of multi-word tokens (3-4) and of empty nodes (5.1)
 HEAD = re.compile("[0-9]{1,9}")

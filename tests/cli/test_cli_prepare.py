@@ -142,7 +142,7 @@ def test_text_is_parsed_and_called_silver(corpus, capsys, monkeypatch):
     def parse_text(lines, parser):
         return (to_conllu(line.split(), [0] * 1 + [1] * (len(line.split()) - 1)) for line in lines)
 
-    monkeypatch.setattr("som.treebanks.parse_text", parse_text)
+    monkeypatch.setattr("som.syntax.parse_text", parse_text)
     for split in ("train", "validation", "test"):
         with open(f"{split}.txt", "w") as file:
             file.write(f"{split} it\n\nand go on\n")
@@ -194,7 +194,7 @@ def test_mistakes_of_ours_are_not_called_the_users(corpus, monkeypatch):
     def broken(*args, **kwargs):
         raise KeyError("bug")
 
-    monkeypatch.setattr("som.data.datasets.prepare", broken)
+    monkeypatch.setattr("som.data.prepare", broken)
     with pytest.raises(KeyError):
         cli.main(["prepare", *corpus])
 
@@ -206,5 +206,5 @@ def test_an_interruption_is_recognised_behind_the_error_a_library_makes_of_it(co
         finally:
             raise TimeoutError("workers are gone")
 
-    monkeypatch.setattr("som.data.datasets.prepare", interrupted)
+    monkeypatch.setattr("som.data.prepare", interrupted)
     assert run(capsys, "prepare", *corpus) == (130, "", "som prepare: interrupted\n")

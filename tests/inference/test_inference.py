@@ -662,7 +662,7 @@ def test_a_saved_checkpoint_scores_as_before(tmp_path, vocabulary):
     before = save(tmp_path, vocabulary)
     after = som.load(tmp_path)
     assert som.log_likelihood(*after, TEXT) == pytest.approx(som.log_likelihood(*before, TEXT))
-    assert som.parse(*after, TEXT) == som.parse(*before, TEXT)
+    assert som.parse(*after, TEXT).tree == som.parse(*before, TEXT).tree
     assert not after[0].training
 
 
