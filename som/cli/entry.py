@@ -16,8 +16,10 @@ from som.cli.options import Parser
 from som.cli.parse import add_parse
 from som.cli.prepare import add_prepare
 from som.cli.push import add_push
+from som.cli.reading import Reported
 from som.cli.surprisal import add_surprisal
 from som.cli.train import add_train
+from som.syntax import visible
 
 USER_ERRORS = (ValueError, OSError, ImportError)  # raised, with a message for the user, where input comes in
 
@@ -30,6 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code = args.command(args) or 0
         sys.stdout.flush()
+    except Reported:
+        return 2
     except BrokenPipeError:  # the reader, as in `som … | head`, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
@@ -39,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return getattr(interruption, "exit_code", 130)
         if not isinstance(error, USER_ERRORS) or os.environ.get("SOM_DEBUG"):
             raise
-        print(f"som {args.name}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"som {args.name}: error: {visible(' '.join(str(error).split()))}", file=sys.stderr)
         return 2
     return code
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from som.cli.options import add_command, add_device, add_method, check_files
 from som.cli.output import check_outputs, print_json, write_picture
 from som.locating import find_checkpoint
+from som.progress import progress
 from som.provenance import provenance
 from som.syntax import read_treebank, treebank_files
 
@@ -55,9 +55,9 @@ def evaluate_command(args: argparse.Namespace) -> None:
     Method.of(model, args.method, args.k, args.seed, args.gold)
     console, results = Console(quiet=args.json == "-"), {}
     for section, job in jobs.items():
-        results[section] = job(
-            model, tokenizer, method=args.method, k=args.k, seed=args.seed, progress=sys.stderr.isatty()
-        )
+        with progress(f"som evaluate, {section}") as bar:
+            options = {"method": args.method, "k": args.k, "seed": args.seed, "batch_size": args.batch_size}
+            results[section] = job(model, tokenizer, **options, progress=bar.update)
         console.print(results[section])
     if args.json:
         sections = {section: result.to_json() for section, result in results.items()}

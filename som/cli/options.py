@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from som.locating import find_checkpoint
-from som.syntax import read_text
 
 Command = Callable[[argparse.Namespace], int | None]  # the exit code, if it is not 0
 
@@ -90,8 +89,11 @@ def progress_bars_only_in_terminals() -> None:
 
 def add_texts(parser: argparse.ArgumentParser, formats: Sequence[str]) -> None:
     """What the three commands that take text have in common; the first format is the default."""
-    parser.add_argument("texts", nargs="*", metavar="TEXT", help="a sentence each (default: lines of standard input)")
-    parser.add_argument("--file", nargs="+", metavar="F", help="files with a sentence a line, plain or .gz")
+    parser.add_argument(
+        "texts", nargs="*", metavar="TEXT", help="(default: the lines of standard input, as they come)"
+    )
+    parser.add_argument("--file", nargs="+", metavar="F", help="files of text, read line by line, plain or .gz")
+    parser.add_argument("--strict", action="store_true", help="stop at the first line that cannot be read")
     parser.add_argument("--model", metavar="CHECKPOINT", help="a folder or a model on the Hub (default: the shipped)")
     add_device(parser)
     parser.add_argument("--format", choices=formats, default=formats[0], help=f"(default: {formats[0]})")
@@ -120,31 +122,6 @@ def add_method(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", choices=["greedy", "marginal", "particles", "beam"], help=note)
     note = "trees that particles or beam follow (default: 32 particles, a beam of 4)"
     parser.add_argument("--particles", dest="k", type=positive, metavar="K", help=note)
-
-
-def given_texts(args: argparse.Namespace) -> list[str]:
-    """The sentences of the command line, of files, or of standard input."""
-    if args.texts and args.file:
-        raise ValueError("expected sentences or --file, got both")
-    if args.file:
-        check_files(args.file)
-        return list(read_text(args.file))
-    if args.texts:
-        return args.texts
-    if sys.stdin.isatty():
-        print("reading sentences from standard input, one a line; Ctrl-D ends", file=sys.stderr)
-    try:
-        return [line.strip() for line in sys.stdin if line.strip()]
-    except UnicodeDecodeError as error:
-        raise ValueError("standard input: expected text in UTF-8, got other bytes") from error
-
-
-def sentences_to_read(args: argparse.Namespace) -> list[Any]:
-    """At least one sentence, as texts or as lists of words."""
-    texts = given_texts(args)
-    if not texts:
-        raise ValueError("there is no text, expected at least one sentence")
-    return [text.split() for text in texts] if args.words else texts
 
 
 def above_zero(text: str) -> float:

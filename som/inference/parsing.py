@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from transformers import PreTrainedTokenizerBase
 
 from modeling_som import SOMForCausalLM
 from modeling_som.scoring_som import Method, Scored, score
-from modeling_som.sentences_som import Sentence, encode, running_text
-from som.syntax import Tree, evalb_line, first_siblings, tree_from_depths
+from modeling_som.sentences_som import Sentence, running_text
+from som.inference.inputs import Text, Texts, named, only, readable, results, too_long
+from som.syntax import Tree, evalb_line, first_siblings, tree_from_depths, visible
 
 if TYPE_CHECKING:
     from nltk import Tree as NltkTree
@@ -76,8 +78,7 @@ class Parse:
 
     def check_drawable(self) -> None:
         if len(self.words) > DRAWABLE:
-            limit = f"{len(self.words)} words are too many to draw, {DRAWABLE} the most"
-            raise ValueError(f"{limit}: brackets, conll and json have no limit")
+            raise too_long(len(self.words), DRAWABLE)
 
     def conll(self) -> str:
         """One line a word: number, word, depth, first sibling (0 is BOS), offsets; then an empty line."""
@@ -103,46 +104,94 @@ def tree_svg(tree: Tree) -> str:
     """A tree as an SVG element."""
     import svgling
 
-    return svgling.draw_tree(tree.to_nltk()).get_svg().tostring()
+    drawing = svgling.draw_tree(tree.to_nltk()).get_svg().tostring()
+    return visible(drawing)  # control characters are not allowed in XML
+
+
+CONLL_HEADER = "# global.columns = ID FORM DEPTH FIRST_SIBLING START END\n"  # as CoNLL-U Plus begins
+FORMATS: dict[str, Callable[[Parse], str]] = {
+    "tree": lambda parse: parse.draw() + "\n",
+    "svg": Parse.svg,
+    "conll": Parse.conll,
+    "brackets": Parse.brackets,
+    "evalb": Parse.evalb,
+    "text": lambda parse: running_text(parse.words),
+}
 
 
 def render(parses: Sequence[Parse], form: str) -> str:
     """Trees as text: `tree` (pictures), `svg`, `conll`, or one a line as `brackets`, `evalb` or plain `text`."""
-    write: dict[str, Callable[[Parse], str]] = {
-        "tree": lambda parse: parse.draw() + "\n",
-        "svg": Parse.svg,
-        "conll": Parse.conll,
-        "brackets": Parse.brackets,
-        "evalb": Parse.evalb,
-        "text": lambda parse: running_text(parse.words),
-    }
-    return "".join(write[form](parse) + "\n" for parse in parses)
+    return "".join(FORMATS[form](parse) + "\n" for parse in parses)
 
 
 def parse(
     model: SOMForCausalLM,
     tokenizer: PreTrainedTokenizerBase,
-    text: str | Sequence[str],
+    text: Text,
     method: str | Method | None = None,
     *,
     k: int | None = None,
     seed: int = 0,
+    words: bool = False,
 ) -> Parse:
-    """The tree of one sentence, a text or a list of words; `Parse.to_nltk` gives it to nltk and svgling."""
-    return parse_all(model, tokenizer, [text], method, k=k, seed=seed)[0]
+    """The tree of one sentence, a text or a list of words; `Parse.to_nltk` gives it to nltk and svgling.
+
+    With `words`, the words of a list may have spaces, as in treebanks of Vietnamese.
+    """
+    return only(parse_chunk(model, tokenizer, [text], Method.of(model, method, k, seed), words=words))
 
 
 def parse_all(
     model: SOMForCausalLM,
     tokenizer: PreTrainedTokenizerBase,
-    texts: Sequence[str | Sequence[str]],
+    texts: Texts,
+    method: str | Method | None = None,
+    *,
+    missing: str = "error",
+    **options: Any,
+) -> list[Parse]:
+    """The trees of many sentences, read in batches: greedy, or of `k` by `particles` or `beam` the most agreed on.
+
+    A dict or a pandas Series of texts gives one of parses, with the same names. Where a text is missing (None, NaN)
+    there is an error, or with missing="skip" no result. Options are those of `parse_each`.
+    """
+    given, like = named(texts, missing)
+    return like(list(parse_each(model, tokenizer, given, method, **options)))
+
+
+def parse_each(
+    model: SOMForCausalLM,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Iterable[Text],
     method: str | Method | None = None,
     *,
     k: int | None = None,
     seed: int = 0,
+    words: bool = False,
+    batch_size: int | None = None,
     progress: bool = False,
-) -> list[Parse]:
-    """The trees of many sentences, read in batches: greedy, or of `k` by `particles` or `beam` the most agreed on."""
-    sentences = [encode(tokenizer, text) for text in texts]
-    scored = score(model, [sentence.ids for sentence in sentences], method, k=k, seed=seed, progress=progress)
-    return list(map(Parse.of, sentences, scored))
+) -> Iterator[Parse]:
+    """The trees of sentences one after the other, for any number of them, such as the lines of a file.
+
+    Sentences are read `batch_size` at a time (default: as many as fit), and `progress` shows how many.
+    """
+    method = Method.of(model, method, k, seed)
+    read = partial(parse_chunk, model, tokenizer, method=method, words=words, batch_size=batch_size)
+    return results(texts, read, batch_size, progress)
+
+
+def parse_chunk(
+    model: SOMForCausalLM,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[Text],
+    method: Method,
+    *,
+    words: bool = False,
+    batch_size: int | None = None,
+    longest: int | None = None,
+) -> list[Parse | ValueError]:
+    """The trees of some sentences; where one cannot be read, or is too long, there is an error in its place."""
+    sentences = [readable(tokenizer, text, words=words, longest=longest) for text in texts]
+    good = [sentence.ids for sentence in sentences if isinstance(sentence, Sentence)]
+    scored = score(model, good, method, batch_size=batch_size)
+    return [Parse.of(one, next(scored)) if isinstance(one, Sentence) else one for one in sentences]

@@ -19,16 +19,19 @@ from som.syntax.treebanks import (
     TreebankError,
     check_heads,
     clean_word,
+    is_text,
     listed_files,
+    numbered_lines,
     parse_text,
     read_file,
     read_text,
     read_treebank,
+    spacy_pipeline,
     to_conllu,
     treebank_files,
     wsj_files,
 )
-from som.syntax.trees import Bracket, Event, Tree, binarise
+from som.syntax.trees import Bracket, Event, Tree, binarise, visible
 
 __all__ = [
     "Accuracy",
@@ -50,8 +53,10 @@ __all__ = [
     "evalb_line",
     "first_siblings",
     "gold_depths",
+    "is_text",
     "left_branching",
     "listed_files",
+    "numbered_lines",
     "oracle_labels",
     "parse_text",
     "random_branching",
@@ -59,8 +64,10 @@ __all__ = [
     "read_text",
     "read_treebank",
     "right_branching",
+    "spacy_pipeline",
     "to_conllu",
     "tree_from_depths",
     "treebank_files",
+    "visible",
     "wsj_files",
 ]

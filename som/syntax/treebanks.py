@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from som.syntax.trees import Tree, unescape
 
@@ -353,12 +354,18 @@ def _constituent(atoms: list[str], children: list, block: Block, offset: int) ->
 
 def read_text(paths: Iterable[str | Path]) -> Iterator[str]:
     """The lines of the files that are not empty."""
+    for place, line in numbered_lines(paths):
+        if not is_text(line):
+            raise TreebankError(f"{place}: expected text in UTF-8, got other bytes")
+        yield line.strip()
+
+
+def numbered_lines(paths: Iterable[str | Path]) -> Iterator[tuple[str, str]]:
+    """The lines of the files that are not empty, each after its place, file:line; see `is_text`."""
     for path in map(Path, paths):
         for number, line in _lines(path):
-            if not is_text(line):
-                raise TreebankError(f"{path}:{number}: expected text in UTF-8, got other bytes")
             if line.strip():
-                yield line.strip()
+                yield f"{path}:{number}", line
 
 
 def parse_text(lines: Iterable[str], parser: str) -> Iterator[str]:
@@ -367,16 +374,28 @@ def parse_text(lines: Iterable[str], parser: str) -> Iterator[str]:
     parsers = {"spacy": _spacy_sentences, "stanza": _stanza_sentences}
     if name not in parsers:
         raise ValueError(f"expected the parser spacy[:MODEL] or stanza[:LANGUAGE], got {parser!r}")
-    try:
-        module = import_module(name)
-    except ImportError:
-        raise ImportError(f"to parse text with {name}, install it: pip install 'som-lm[{name}]'") from None
-    for words, heads in parsers[name](module, model, lines):
+    for words, heads in parsers[name](model, lines):
         yield to_conllu([clean_word(word) for word in words], heads, comment=f"silver = {parser}")
 
 
-def _spacy_sentences(spacy, model: str, texts: Iterable[str]) -> Iterator[tuple[list[str], list[int]]]:
-    for document in spacy.load(model or "en_core_web_sm").pipe(texts):
+def _installed(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise ImportError(f"{name} is not installed: pip install 'som-lm[{name}]'") from None
+
+
+def spacy_pipeline(model: str = "") -> Any:
+    """A pipeline of spaCy, or one line on what to install."""
+    spacy, model = _installed("spacy"), model or "en_core_web_sm"
+    try:
+        return spacy.load(model)
+    except OSError:
+        raise ValueError(f"spaCy has no model {model!r}: python -m spacy download {model}") from None
+
+
+def _spacy_sentences(model: str, texts: Iterable[str]) -> Iterator[tuple[list[str], list[int]]]:
+    for document in spacy_pipeline(model).pipe(texts):
         for sentence in document.sents:
             tokens = [token for token in sentence if not token.is_space]  # such tokens have no dependents
             number = {token.i: position for position, token in enumerate(tokens, start=1)}
@@ -384,8 +403,10 @@ def _spacy_sentences(spacy, model: str, texts: Iterable[str]) -> Iterator[tuple[
                 yield [t.text for t in tokens], [0 if t.head.i == t.i else number[t.head.i] for t in tokens]
 
 
-def _stanza_sentences(stanza, language: str, texts: Iterable[str]) -> Iterator[tuple[list[str], list[int]]]:
-    pipeline = stanza.Pipeline(language or "en", processors="tokenize,mwt,pos,lemma,depparse", verbose=False)
+def _stanza_sentences(language: str, texts: Iterable[str]) -> Iterator[tuple[list[str], list[int]]]:
+    pipeline = _installed("stanza").Pipeline(
+        language or "en", processors="tokenize,mwt,pos,lemma,depparse", verbose=False
+    )
     for text in texts:
         for sentence in pipeline(text).sentences:
             yield [word.text for word in sentence.words], [word.head for word in sentence.words]
