@@ -13,7 +13,7 @@ Without a method, the model's configuration decides between the first two, as it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -81,9 +81,10 @@ def log_likelihood(
     k: int | None = None,
     seed: int = 0,
     eos: bool = True,
+    words: bool = False,
 ) -> float:
-    """Log-probability of one sentence in nats, its end counted unless `eos` is false."""
-    (scored,) = score(model, [encode(tokenizer, text, eos).ids], method, k=k, seed=seed)
+    """Log-probability of one sentence in nats, its end counted unless `eos` is false; `words` as in `encode`."""
+    (scored,) = score(model, [encode(tokenizer, text, eos, words).ids], method, k=k, seed=seed)
     return scored.log_prob
 
 
@@ -119,13 +120,15 @@ def score(
     k: int | None = None,
     seed: int = 0,
     batch_tokens: int = BATCH_TOKENS,
-    progress: bool = False,
+    batch_size: int | None = None,
+    progress: bool | Callable[[int], object] = False,
     depths: Sequence[Sequence[int]] | None = None,
 ) -> Iterator[Scored]:
     """Scores sequences of ids, BOS first and EOS where it counts, in their order.
 
     With `depths`, the trees are given: words are then predicted after the given attachments (`greedy`: the gold-tree
-    upper bound) or by the mixture along them (`marginal`).
+    upper bound) or by the mixture along them (`marginal`). Sequences are read `batch_size` at a time, or as many as
+    `batch_tokens` allows. `progress` is a bar, or a function that is told how many more are done.
     """
     method = Method.of(model, method, k, seed, depths is not None)
     if any(len(sequence) == 0 for sequence in sequences):
@@ -133,10 +136,11 @@ def score(
     scorers = {"greedy": greedy, "marginal": marginal}
     scorer = scorers.get(method.name) or partial(many_trees, method=method)
     results: dict[int, Scored] = {}
-    with evaluating(model), tqdm(total=len(sequences), disable=not progress, unit=" sentences") as bar:
-        for batch in batches(sequences, depths, batch_tokens, model.device, method.k):
+    with evaluating(model), tqdm(total=len(sequences), disable=progress is not True, unit=" sentences") as bar:
+        tell = progress if callable(progress) else bar.update
+        for batch in batches(sequences, depths, batch_tokens, model.device, method.k, batch_size):
             results.update(zip(batch.places, scorer(model, batch), strict=True))
-            bar.update(len(batch.places))
+            tell(len(batch.places))
     for place in range(len(sequences)):
         yield results.pop(place)
 
@@ -158,6 +162,7 @@ def batches(
     batch_tokens: int,
     device: torch.device,
     k: int = 0,
+    batch_size: int | None = None,
 ) -> Iterator[Padded]:
     """Sequences of similar lengths together, longest first, so that what does not fit shows at once.
 
@@ -165,7 +170,7 @@ def batches(
     order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i]))
     while order:
         longest = len(sequences[order[0]])
-        places = order[: max(1, batch_tokens // (k or longest))]
+        places = order[: batch_size or max(1, batch_tokens // (k or longest))]
         order = order[len(places) :]
         ids = pad([sequences[i] for i in places], device)
         mask = pad([[1] * len(sequences[i]) for i in places], device).bool()
@@ -201,12 +206,15 @@ class Reading(NamedTuple):
 
 @torch.inference_mode()
 def read(
-    model: SOMForCausalLM, sequences: Sequence[Sequence[int]], depths: Sequence[Sequence[int]] | None = None
+    model: SOMForCausalLM,
+    sequences: Sequence[Sequence[int]],
+    depths: Sequence[Sequence[int]] | None = None,
+    batch_size: int | None = None,
 ) -> list[Reading]:
     """Reads sequences along greedy or given decisions."""
     readings: dict[int, Reading] = {}
     with evaluating(model):
-        for batch in batches(sequences, depths, BATCH_TOKENS, model.device):
+        for batch in batches(sequences, depths, BATCH_TOKENS, model.device, batch_size=batch_size):
             joint = model.config.prediction_network
             out = model.model(batch.ids, batch.mask, depths=batch.depths, marginal=joint, use_cache=False)
             words = branch_log_probs(model, out, batch) if joint else hidden_log_probs(model, out, batch)[..., None]

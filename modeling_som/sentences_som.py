@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from bisect import bisect
 from collections.abc import Iterable, Sequence
@@ -65,26 +66,43 @@ class Sentence:
         return [tokens[start] for start in self.starts if start < len(tokens)]
 
 
-def encode(tokenizer: PreTrainedTokenizerBase, text: str | Sequence[str], eos: bool = True) -> Sentence:
-    """Reads a text, or words that are already separate, as one sentence from BOS to EOS."""
+def encode(
+    tokenizer: PreTrainedTokenizerBase, text: str | Sequence[str], eos: bool = True, words: bool = False
+) -> Sentence:
+    """Reads a text, or a list of words, as one sentence from BOS to EOS.
+
+    A list with white space in an element is refused, because it is rather a list of sentences; `words` says that
+    these are words all the same, as treebanks of some languages have them.
+    """
     if isinstance(text, str):
-        words, offsets = split_words(tokenizer, text)
+        tokens, offsets = split_words(tokenizer, text)
         encoded = tokenizer(text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True)
         # the last word that begins before the piece ends: a piece may start with the space before its word
         owners = [bisect(offsets, (max(end - 1, start), sys.maxsize)) - 1 for start, end in encoded["offset_mapping"]]
-        pieces: list[list[int]] = [[] for _ in words]
+        pieces: list[list[int]] = [[] for _ in tokens]
         for owner, token in zip(owners, encoded["input_ids"], strict=True):
             pieces[max(owner, 0)].append(token)
     else:
-        words, pieces = list(text), encode_words(tokenizer, text)  # type: ignore[arg-type]  # a fast one
-        offsets = joined_offsets(words)
-    if not words:
+        check_words(text, words)
+        tokens, pieces = list(text), encode_words(tokenizer, text)  # type: ignore[arg-type]  # a fast one
+        offsets = joined_offsets(tokens)
+    if not tokens:
         raise ValueError("the text is empty, expected at least one word")
-    if missing := [word for word, ids in zip(words, pieces, strict=True) if not (word and ids)]:
+    if missing := [word for word, ids in zip(tokens, pieces, strict=True) if not (word and ids)]:
         raise ValueError(f"the vocabulary has nothing for the word {missing[0]!r}")
     starts = list(accumulate(map(len, pieces), initial=1))[:-1]
     ids = [tokenizer.bos_token_id, *chain(*pieces), *[tokenizer.eos_token_id] * eos]
-    return Sentence(ids, words, offsets, starts)
+    return Sentence(ids, tokens, offsets, starts)
+
+
+def check_words(text: Sequence[str], words: bool) -> None:
+    """Refuse what is no list of words."""
+    for place, word in enumerate(text):
+        if not isinstance(word, str):
+            raise ValueError(f"expected one sentence, a text or a list of words, got a list with {word!r}"[:200])
+        if not words and len(word.split()) > 1:
+            hint = "several sentences go to the function for many, words with spaces need words=True"
+            raise ValueError(f"expected a list of words, but element {place} has spaces: {word[:60]!r}; {hint}")
 
 
 def joined_offsets(words: Sequence[str]) -> list[tuple[int, int]]:
@@ -150,3 +168,71 @@ def offsets_in(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
         end = start + len(word)
         offsets.append((start, end))
     return offsets
+
+
+# Where sentences end. Abbreviations that a name or a number follows never end one; others do before words that often
+# begin one.
+BEFORE_NAMES = """mr mrs ms mx messrs dr prof st gen sen rep gov capt cmdr lt col maj sgt rev hon pres mt ft vs v pp
+    fig figs eq sec ch vol vols art cf e.g i.e viz ca approx dept est"""
+BEFORE_NUMBERS = "no nos p pp art jan feb mar apr jun jul aug sep sept oct nov dec"
+SHORTENED = """inc corp co ltd llc bros jr sr etc al ph.d m.d b.a m.a esq ave blvd rd jan feb mar apr jun jul aug sep
+    sept oct nov dec mon tue tues wed thu thurs fri sat sun ed eds u.s u.k"""
+STARTERS = """the a an he she it they we i you this that these those there here but and or so then in on at by for from
+    with after before when while if as although because since however his her its our my your their what who why how
+    where which one some many most no not all both each every another"""
+OPENING, CLOSING = "\"'“‘«([{¿¡", "\"'”’»)]}"
+END = re.compile(rf"[.!?…]+[{re.escape(CLOSING)}]*(?=\s|$)|[。！？]+[」』”’）]*")
+WORD = re.compile(rf"[^\s{re.escape(OPENING)}]+$")
+
+
+def split_sentences(text: str) -> list[tuple[int, int]]:
+    """Where each sentence of a text is, by rules for texts in the Latin alphabet, mostly English.
+
+    >>> text = 'Dr. A. Smith paid $3.50. "Really?" she asked. (He did.) See www.a.org. Fine...'
+    >>> [text[start:end] for start, end in split_sentences(text)]
+    ['Dr. A. Smith paid $3.50.', '"Really?" she asked.', '(He did.)', 'See www.a.org.', 'Fine...']
+    """
+    spans, start = [], 0
+    for match in END.finditer(text):
+        end = match.end()
+        after = text[end : end + 100]
+        if match[0][0] in "。！？" or ends_sentence(text[start : match.start()], match[0], after):
+            end += len(closing_token(text[start:end], after))
+            spans.append((start, end))
+            start = end
+    spans.append((start, len(text)))
+    stripped = [(end - len(text[start:end].lstrip()), start + len(text[start:end].rstrip())) for start, end in spans]
+    return [(start, end) for start, end in stripped if start < end]
+
+
+def ends_sentence(before: str, mark: str, after: str) -> bool:
+    """Whether this full stop, question mark or exclamation mark is the last of its sentence."""
+    following = after.lstrip().lstrip(OPENING + "-–—").lstrip()
+    word = match[0] if (match := WORD.search(before)) else ""
+    if not following or not before.strip():
+        return not following
+    if not word and len(mark) == 1:  # a token on its own, in text that is already in tokens
+        return following[0] not in ".!?…"
+    if following[0].islower():
+        return False
+    return not mark.startswith(".") or mark.startswith("..") or not is_short(before, word, following)
+
+
+def is_short(before: str, word: str, following: str) -> bool:
+    """Whether a full stop after the word only shortens it: an initial, a number in a list, an abbreviation."""
+    lower, next_word = word.lower(), re.split(r"[\s,.;:!?’']", following, maxsplit=1)[0].lower()
+    if lower in BEFORE_NAMES.split() or (following[0].isdigit() and lower in BEFORE_NUMBERS.split()):
+        return True
+    initial = len(word) == 1 and word.isupper() and word != "I"
+    if initial or (word.isdecimal() and before.strip() == word):
+        return True
+    dotted = re.fullmatch(r"(?:[A-Za-z]\.)+[A-Za-z]", word) is not None
+    return (dotted or lower in SHORTENED.split()) and next_word not in STARTERS.split()
+
+
+def closing_token(sentence: str, after: str) -> str:
+    """A closing quote or bracket that spaces separate, in text that is already in tokens."""
+    match = re.match(r"\s+(?:''|[”’»)\]}]|\")(?=\s|$)", after)
+    if not match or (match[0].strip() == '"' and sentence.count('"') % 2 == 0):
+        return ""
+    return match[0]

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from som.inference import load as load
     from som.inference import parse as parse
     from som.inference import parse_all as parse_all
+    from som.inference import parse_each as parse_each
     from som.inference import surprisals as surprisals
     from som.inference import surprisals_all as surprisals_all
+    from som.inference import surprisals_each as surprisals_each
     from som.syntax import Tree as Tree
     from som.syntax import read_treebank as read_treebank
     from som.training import train as train
@@ -46,8 +48,10 @@ ROOMS = {
         "load",
         "parse",
         "parse_all",
+        "parse_each",
         "surprisals",
         "surprisals_all",
+        "surprisals_each",
     ),
     "som.syntax": ("Tree", "read_treebank"),
     "som.training": ("train",),

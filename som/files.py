@@ -6,27 +6,37 @@ import os
 import secrets
 import stat
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 
 def write_whole(file: str | Path, content: str | bytes) -> None:
-    """Write a file, whole or not at all; a former one stays until then, and its permissions are kept.
+    """Write a file, whole or not at all."""
+    with whole_file(file) as out:
+        out.write(content.encode() if isinstance(content, str) else content)
 
-    A link stays a link: the file that it leads to is written. Pipes, devices such as /dev/null, and the file that
-    standard output goes to cannot be replaced: the content goes right into them.
+
+@contextmanager
+def whole_file(file: str | Path) -> Iterator[IO[bytes]]:
+    """A file to write to bit by bit. It takes its place when all is written, and not at all after an error.
+
+    A former file stays until then, and its permissions are kept. A link stays a link: the file that it leads to is
+    written. Pipes, devices such as /dev/null, and the file that standard output goes to cannot be replaced: the
+    content goes right into them.
     """
-    data = content.encode() if isinstance(content, str) else content
     try:
         former = os.stat(file)
     except FileNotFoundError:
         former = None
-    if former and (stream := standard_stream(former)):
-        write_through(stream, data)
-    elif former and not stat.S_ISREG(former.st_mode):
-        write_through(file, data)
+    if former and ((stream := standard_stream(former)) or not stat.S_ISREG(former.st_mode)):
+        sys.stdout.flush()  # what was printed before comes first
+        with open(stream or file, "wb", closefd=stream is None) as out:
+            yield out
     else:
-        replace(Path(os.path.realpath(file)), data, former)
+        with replacing(Path(os.path.realpath(file)), former) as out:
+            yield out
 
 
 def standard_stream(status: os.stat_result) -> int | None:
@@ -38,13 +48,8 @@ def standard_stream(status: os.stat_result) -> int | None:
     return None
 
 
-def write_through(target: str | Path | int, data: bytes) -> None:
-    sys.stdout.flush()  # what was printed before comes first
-    with open(target, "wb", closefd=not isinstance(target, int)) as out:
-        out.write(data)
-
-
-def replace(file: Path, data: bytes, former: os.stat_result | None) -> None:
+@contextmanager
+def replacing(file: Path, former: os.stat_result | None) -> Iterator[IO[bytes]]:
     """Write beside the file and rename; nobody can know the name beforehand and put a link there."""
     scratch = file.with_name(f".{secrets.token_hex(8)}.new")
     try:
@@ -53,7 +58,7 @@ def replace(file: Path, data: bytes, former: os.stat_result | None) -> None:
                 with suppress(PermissionError):  # only root may give files away
                     os.chown(scratch, former.st_uid, former.st_gid)
                 os.chmod(scratch, stat.S_IMODE(former.st_mode))
-            out.write(data)
+            yield out
         os.replace(scratch, file)
     finally:
         scratch.unlink(missing_ok=True)

@@ -1,5 +1,6 @@
 """Small models with weights that are not tiny, so that a wrong state shows in every logit."""
 
+import io
 import random
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 
 from configuration_som import SOMConfig
 from modeling_som import SOMForCausalLM
+from som import cli
 from som.data.vocabularies import make_tokenizer
 from som.syntax.oracle import first_siblings, tree_from_depths
 from som.training.models import vocabulary
@@ -44,6 +46,19 @@ def checkpoint(request, tmp_path_factory) -> str:
     make_model(dtype=torch.float32, **vocabulary(tokenizer)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
+
+
+@pytest.fixture
+def run(checkpoint, capsys, monkeypatch):
+    """Runs a command on the checkpoint; returns the exit code, what it printed and what it complained of."""
+
+    def run(command: str, *arguments: str, stdin: str = "") -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        code = cli.main([command, *arguments, "--model", checkpoint])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 DOORS = [  # a room imports the rooms of the lines above its own
-    "modeling_som files interruption provenance",
+    "modeling_som files interruption locating progress provenance",
     "syntax registration",
     "data",
     "inference",
@@ -22,7 +22,15 @@ DOORS = [  # a room imports the rooms of the lines above its own
     "demo __main__",
 ]
 SHIPPED = {"torch", "transformers", "tokenizers", "huggingface_hub", "tqdm"}  # with torch and transformers come all
-QUICK = ["__init__", "files", "interruption", "provenance", "registration"]  # what `som --help` imports
+QUICK = [
+    "__init__",
+    "files",
+    "interruption",
+    "locating",
+    "progress",
+    "provenance",
+    "registration",
+]  # what `som --help` imports
 FILES = [file for file in (ROOT / "som").rglob("*.py") if "checkpoint" not in file.parts]
 SHIPPED_FILES = sorted((ROOT / "modeling_som").glob("*_som.py"))
 

@@ -37,7 +37,7 @@ def evaluate_words(
     scorer: Scorer, tokenizer: PreTrainedTokenizerFast, examples: Sequence[Example], method: str, name: str
 ) -> Report[TreebankCounts]:
     """Perplexity on a treebank of what knows no trees."""
-    scored = scorer([encode(tokenizer, example.words).ids for example in examples])
+    scored = scorer([encode(tokenizer, example.words, words=True).ids for example in examples])
     counts = (Counts(sentences=1) + count_words(*one) for one in zip(examples, scored, strict=True))
     return Report(name, method, TreebankCounts.of(examples, counts))
 

@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from som.cli.bench import add_bench
 from som.cli.evaluate import add_evaluate
@@ -15,9 +16,11 @@ from som.cli.options import Parser
 from som.cli.parse import add_parse
 from som.cli.prepare import add_prepare
 from som.cli.push import add_push
+from som.cli.reading import Reported
 from som.cli.surprisal import add_surprisal
 from som.cli.train import add_train
 from som.cli.view import add_view
+from som.syntax import visible
 
 USER_ERRORS = (ValueError, OSError, ImportError)  # raised, with a message for the user, where input comes in
 
@@ -28,19 +31,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
     args.line = shlex.join(["som", *argv])  # goes with results
     try:
-        args.command(args)
+        code = args.command(args) or 0
         sys.stdout.flush()
+    except Reported:
+        return 2
     except BrokenPipeError:  # the reader, as in `som … | head`, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
     except (KeyboardInterrupt, Exception) as error:
         if interruption := interruption_behind(error):
             print(f"som {args.name}: {str(interruption) or 'interrupted'}", file=sys.stderr)
             return getattr(interruption, "exit_code", 130)
         if not isinstance(error, USER_ERRORS) or os.environ.get("SOM_DEBUG"):
             raise
-        print(f"som {args.name}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"som {args.name}: error: {visible(' '.join(str(error).split()))}", file=sys.stderr)
         return 2
-    return 0
+    return code
 
 
 def interruption_behind(error: BaseException | None) -> KeyboardInterrupt | None:
@@ -50,9 +56,20 @@ def interruption_behind(error: BaseException | None) -> KeyboardInterrupt | None
     return interruption_behind(error.__context__)
 
 
+class Version(argparse.Action):
+    """Looks the version up only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *rest: Any) -> None:
+        import som
+
+        print(f"som {som.__version__}")
+        parser.exit()
+
+
 def build_parser() -> argparse.ArgumentParser:
     """All sub-commands; one `add_…` function each."""
     parser = Parser(prog="som", description="Syntactic Ordered Memory: a language model that parses while it reads.")
+    parser.add_argument("--version", action=Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     add_prepare(commands)
     add_train(commands)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from som.cli.options import add_command, add_method
+from som.cli.options import add_command, add_device, add_method, check_files
 from som.cli.output import check_outputs, print_json, write_picture
+from som.locating import find_checkpoint
+from som.progress import progress
 from som.provenance import provenance
+from som.syntax import read_treebank, treebank_files
 
 
 def add_evaluate(commands: Any) -> None:
@@ -32,12 +34,16 @@ def add_evaluate(commands: Any) -> None:
     parser.add_argument("--chart", metavar="F", help="with --syntaxgym: accuracy by circuit, as .svg, .png or .pdf")
     parser.add_argument("--blimp", metavar="F", help="BLiMP's pairs as JSON lines, plain or .gz")
     parser.add_argument("--gold", action="store_true", help="on treebanks, also with the gold trees given")
+    add_device(parser)
     add_method(parser)
     parser.add_argument("--seed", type=int, default=0, help="of the particles (default: 0)")
     parser.add_argument("--json", metavar="FILE", help="also write the report to FILE, or print only it for -")
 
 
 def evaluate_command(args: argparse.Namespace) -> None:
+    check_outputs(args.chart, args.json)
+    check_inputs(args)
+    made_with = provenance()
     from rich.console import Console
 
     from modeling_som.scoring_som import Method
@@ -45,18 +51,15 @@ def evaluate_command(args: argparse.Namespace) -> None:
     from som.evaluation import read_competitors
     from som.inference import load
 
-    check_outputs(args.chart, args.json)
-    made_with = provenance()
-    if (args.competitors or args.chart) and not args.syntaxgym:
-        raise ValueError("--competitors and --chart are about --syntaxgym, which is not given")
     system = system_of(args.checkpoint)
     jobs, others = evaluations(args, system), read_competitors(args.competitors) if args.competitors else {}
-    model, tokenizer = load(args.checkpoint, system.model_class)  # type: ignore[arg-type]  # any class
+    model, tokenizer = load(args.checkpoint, system.model_class, args.device)  # type: ignore[arg-type]  # any class
     if system.is_som:
         Method.of(model, args.method, args.k, args.seed, args.gold)
     console, results = Console(quiet=args.json == "-"), {}
     for section, job in jobs.items():
-        results[section] = job(model, tokenizer)
+        with progress(f"som evaluate, {section}") as bar:
+            results[section] = job(model, tokenizer, **({"progress": bar.update} if system.is_som else {}))
         console.print(results[section])
     if args.json:
         sections = {section: result.to_json() for section, result in results.items()}
@@ -65,10 +68,23 @@ def evaluate_command(args: argparse.Namespace) -> None:
         compare(args, results["syntaxgym"], others, console)
 
 
+def check_inputs(args: argparse.Namespace) -> None:
+    """Refuse what is not there, or not enough, before what is slow to import."""
+    if (args.competitors or args.chart) and not args.syntaxgym:
+        raise ValueError("--competitors and --chart are about --syntaxgym, which is not given")
+    if not (args.treebank or args.syntaxgym or args.blimp):
+        raise ValueError("expected something to measure on: --treebank, --syntaxgym or --blimp")
+    treebank_files(args.treebank or [])
+    check_files(filter(None, (args.blimp, args.competitors)))
+    if args.syntaxgym and not Path(args.syntaxgym).is_dir():
+        raise ValueError(f"{args.syntaxgym}: expected a folder of suites, there is none")
+    if args.checkpoint:
+        find_checkpoint(args.checkpoint)
+
+
 def evaluations(args: argparse.Namespace, system: Any) -> dict[str, Callable]:
     """What is to be measured, by section of the report, with everything it needs but the model."""
     from som.evaluation import load_suites, read_blimp
-    from som.syntax import read_treebank, treebank_files
 
     evaluate, evaluate_syntaxgym, evaluate_blimp = measures(args, system)
     jobs: dict[str, Callable] = {}
@@ -81,8 +97,6 @@ def evaluations(args: argparse.Namespace, system: Any) -> dict[str, Callable]:
         jobs["syntaxgym"] = partial(evaluate_syntaxgym, suites=load_suites(args.syntaxgym))
     if args.blimp:
         jobs["blimp"] = partial(evaluate_blimp, pairs=list(read_blimp(args.blimp)))
-    if not jobs:
-        raise ValueError("expected something to measure on: --treebank, --syntaxgym or --blimp")
     return jobs
 
 
@@ -95,7 +109,7 @@ def measures(args: argparse.Namespace, system: Any) -> tuple[Callable, Callable,
             if given:
                 raise ValueError(f"{flag} is for SOMs, and {args.checkpoint} is of the system {system.name}")
         return system.evaluate, system.evaluate_syntaxgym, system.evaluate_blimp
-    options = {"method": args.method, "k": args.k, "seed": args.seed, "progress": sys.stderr.isatty()}
+    options = {"method": args.method, "k": args.k, "seed": args.seed, "batch_size": args.batch_size}
     return partial(evaluate, **options), partial(evaluate_syntaxgym, **options), partial(evaluate_blimp, **options)
 
 

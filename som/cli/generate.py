@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-from som.cli.options import above_zero, add_command, add_texts, given_texts, positive
-from som.cli.output import check_outputs, print_results
+from som.cli.options import above_zero, add_command, add_texts, check_model, positive
+from som.cli.output import check_outputs, texts_wanted
+from som.cli.reading import Answer, Piece, Reading, answer_all, check_texts, whole
+
+SAMPLING = (
+    "n",
+    "max_new_tokens",
+    "temperature",
+    "top_k",
+    "top_p",
+    "seed",
+    "unknown",
+    "max_depth",
+    "template",
+    "batch_size",
+)
 
 
 def add_generate(commands: Any) -> None:
@@ -31,18 +47,35 @@ def add_generate(commands: Any) -> None:
     parser.add_argument("--template", help="the tree of the whole sentence, with _ for each word to be found")
 
 
-def generate_command(args: argparse.Namespace) -> None:
-    from som.inference import generate, load, render
-
-    prompts = ([] if args.template and not args.file and not args.texts else given_texts(args)) or [""]
+def generate_command(args: argparse.Namespace) -> int:
+    check_texts(args)
     check_outputs(None, args.out, args.json)
-    model, tokenizer = load(args.model)
-    sampling = ("n", "max_new_tokens", "temperature", "top_k", "top_p", "seed", "unknown", "max_depth", "template")
-    options = {name: getattr(args, name) for name in sampling}
-    results = [
-        result
-        for prompt in prompts
-        for result in generate(model, tokenizer, prompt, do_sample=not args.greedy, **options)
-    ]
-    records = [{"text": result.text, **result.parse.to_dict(), "log_prob": result.log_prob} for result in results]
-    print_results(args, records, lambda: render([result.parse for result in results], args.format))
+    check_model(args)
+    if args.template and not args.file and not args.texts:
+        args.texts = [""]
+    from som.inference import CONLL_HEADER, load
+
+    model, tokenizer = load(args.model, device=args.device)
+    reading = Reading(args, whole, default="")
+    read = partial(continued, args, model, tokenizer)
+    return answer_all(args, reading, read, CONLL_HEADER if args.format == "conll" else "")
+
+
+def continued(
+    args: argparse.Namespace, model: Any, tokenizer: Any, prompts: list[Piece]
+) -> Iterator[list[Answer] | ValueError]:
+    """The texts made up for each beginning, as records and as text."""
+    from som.inference import generate, write_parse
+
+    options = {name: getattr(args, name) for name in SAMPLING}
+    for prompt in prompts:
+        try:
+            made = generate(model, tokenizer, prompt.text, do_sample=not args.greedy, **options)
+        except ValueError as error:
+            if args.template:  # which is wrong for every beginning
+                raise
+            yield error
+            continue
+        records = [{"text": one.text, **one.parse.to_dict(), "log_prob": one.log_prob} for one in made]
+        texts = [write_parse(one.parse, args.format) if texts_wanted(args) else "" for one in made]
+        yield list(zip(records, texts, strict=True))

@@ -3,18 +3,53 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+from itertools import takewhile
+from pathlib import Path
 from typing import Any, NoReturn
 
-Command = Callable[[argparse.Namespace], None]
+from som.locating import find_checkpoint
+
+Command = Callable[[argparse.Namespace], int | None]  # the exit code, if it is not 0
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
+    """A parser whose errors are one line, which points at the help of its command and at what was perhaps meant."""
 
     def error(self, message: str) -> NoReturn:
+        if choice := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)$", message):
+            message += did_you_mean(choice[1], re.findall(r"[\w-]+", choice[2]))
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # type: ignore[override]  # also for sub-commands
+        """Refuses flags that do not exist before anything else, or a misspelt `--out` would be a missing one."""
+        for flag in flags_in(sys.argv[1:] if args is None else args) if self._defaults else ():
+            if not any(known.startswith(flag) for known in self._option_string_actions):
+                self.error(f"unrecognized arguments: {flag}{did_you_mean(flag, self._option_string_actions)}")
+        return super().parse_known_args(args, namespace)
+
+
+def flags_in(arguments: Iterable[str]) -> list[str]:
+    """The long flags of a command line, without their values.
+
+    >>> flags_in(["a", "--out=x", "-n", "3", "-- a dash and words", "--", "--text"])
+    ['--out']
+    """
+    before = takewhile(lambda argument: argument != "--", arguments)
+    return [argument.partition("=")[0] for argument in before if argument.startswith("--") and " " not in argument]
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A question, if something like it exists.
+
+    >>> did_you_mean("pase", ["parse", "push"]), did_you_mean("x", ["parse"])
+    ("; did you mean 'parse'?", '')
+    """
+    close = get_close_matches(word, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def add_command(commands: Any, name: str, run: Command, summary: str, examples: str) -> argparse.ArgumentParser:
@@ -37,6 +72,13 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def check_files(paths: Iterable[str] | None) -> None:
+    """Refuse files that are not there, before what is slow to import."""
+    for path in paths or ():
+        if not Path(path).is_file():
+            raise ValueError(f"{path}: expected a file, there is " + ("a folder" if Path(path).is_dir() else "none"))
+
+
 def progress_bars_only_in_terminals() -> None:
     """Keep logs and pipes free of the bars of `datasets`."""
     from datasets import disable_progress_bars
@@ -47,13 +89,31 @@ def progress_bars_only_in_terminals() -> None:
 
 def add_texts(parser: argparse.ArgumentParser, formats: Sequence[str]) -> None:
     """What the three commands that take text have in common; the first format is the default."""
-    parser.add_argument("texts", nargs="*", metavar="TEXT", help="a sentence each (default: lines of standard input)")
-    parser.add_argument("--file", nargs="+", metavar="F", help="files with a sentence a line, plain or .gz")
+    parser.add_argument(
+        "texts", nargs="*", metavar="TEXT", help="(default: the lines of standard input, as they come)"
+    )
+    parser.add_argument("--file", nargs="+", metavar="F", help="files of text, read line by line, plain or .gz")
+    parser.add_argument("--strict", action="store_true", help="stop at the first line that cannot be read")
     parser.add_argument("--model", metavar="CHECKPOINT", help="a folder or a model on the Hub (default: the shipped)")
+    add_device(parser)
     parser.add_argument("--format", choices=formats, default=formats[0], help=f"(default: {formats[0]})")
     parser.add_argument("--out", metavar="FILE", help="where the output goes (default: standard output)")
     parser.add_argument("--json", metavar="FILE", help="also write the results to FILE, or print only them for -")
     parser.add_argument("--seed", type=int, default=0, help="of what is drawn (default: 0)")
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    """Where a model runs, and how much it reads at a time."""
+    parser.add_argument("--device", help="such as cpu (default), cuda, cuda:1 or mps")
+    parser.add_argument(
+        "--batch-size", type=positive, metavar="N", help="sentences read together (default: as many as fit)"
+    )
+
+
+def check_model(args: argparse.Namespace) -> None:
+    """Refuse a checkpoint that is not there, before what is slow to import."""
+    if args.model:
+        find_checkpoint(args.model)
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:
@@ -62,32 +122,6 @@ def add_method(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", choices=["greedy", "marginal", "particles", "beam"], help=note)
     note = "trees that particles or beam follow (default: 32 particles, a beam of 4)"
     parser.add_argument("--particles", dest="k", type=positive, metavar="K", help=note)
-
-
-def given_texts(args: argparse.Namespace) -> list[str]:
-    """The sentences of the command line, of files, or of standard input."""
-    from som.syntax import read_text
-
-    if args.texts and args.file:
-        raise ValueError("expected sentences or --file, got both")
-    if args.file:
-        return list(read_text(args.file))
-    if args.texts:
-        return args.texts
-    if sys.stdin.isatty():
-        print("reading sentences from standard input, one a line; Ctrl-D ends", file=sys.stderr)
-    try:
-        return [line.strip() for line in sys.stdin if line.strip()]
-    except UnicodeDecodeError as error:
-        raise ValueError("standard input: expected text in UTF-8, got other bytes") from error
-
-
-def sentences_to_read(args: argparse.Namespace) -> list[Any]:
-    """At least one sentence, as texts or as lists of words."""
-    texts = given_texts(args)
-    if not texts:
-        raise ValueError("there is no text, expected at least one sentence")
-    return [text.split() for text in texts] if args.words else texts
 
 
 def above_zero(text: str) -> float:

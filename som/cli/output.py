@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from io import BytesIO
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
-from som.files import write_whole
+from som.files import whole_file
+from som.syntax import visible
 
 
 def print_json(report: Any, file: str) -> None:
@@ -21,11 +24,39 @@ def print_json(report: Any, file: str) -> None:
 
 def write_out(content: bytes, file: str | None) -> None:
     """Write a file, whole or not at all, or to standard output without one."""
-    if file is None:
-        sys.stdout.write(content.decode())
+    with destination(file) as write:
+        write(content)
+
+
+@contextmanager
+def destination(file: str | None) -> Iterator[Callable[[bytes], None]]:
+    """What writes to standard output at once, or to a file that is there only when all has been written."""
+    if file in (None, "-"):
+        yield print_now
         return
+    with ExitStack() as stack:
+        with blamed(str(file)):
+            out = stack.enter_context(whole_file(str(file)))
+
+        def write(content: bytes) -> None:
+            with blamed(str(file)):
+                out.write(content)
+
+        yield write
+        with blamed(str(file)):
+            stack.close()
+
+
+def print_now(content: bytes) -> None:
+    sys.stdout.write(content.decode())
+    sys.stdout.flush()
+
+
+@contextmanager
+def blamed(file: str) -> Iterator[None]:
+    """Says which file could not be written."""
     try:
-        write_whole(file, content)
+        yield
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -48,10 +79,49 @@ def check_outputs(picture: str | None, *others: str | None) -> None:
         raise ValueError(f"{picture}: expected a picture that ends in .svg, .png or .pdf")
 
 
-def print_results(args: argparse.Namespace, records: list[dict], rendered: Callable[[], str]) -> None:
-    """Results in the format asked for, and as JSON beside it."""
-    if args.json != "-":
-        as_json = json.dumps(records, indent=2, ensure_ascii=False) + "\n"
-        write_out((as_json if args.format == "json" else rendered()).encode(), args.out)
-    if args.json:
-        print_json(records, args.json)
+@contextmanager
+def results_to(args: argparse.Namespace, header: str = "") -> Iterator[Callable[[dict, str], None]]:
+    """What takes each result, as a record and as text, and writes it as the flags say, with JSON beside it."""
+    with ExitStack() as stack:
+        writers: list[Callable[[dict, str], None]] = []
+        if args.json != "-":
+            write = stack.enter_context(destination(args.out))
+            as_json = args.format == "json"
+            writers.append(stack.enter_context(json_array(write)) if as_json else text_after(header, write))
+        if args.json:
+            writers.append(stack.enter_context(json_array(stack.enter_context(destination(args.json)))))
+
+        def write_all(record: dict, text: str) -> None:
+            for write in writers:
+                write(record, text)
+
+        yield write_all
+
+
+def text_after(header: str, write: Callable[[bytes], None]) -> Callable[[dict, str], None]:
+    """Writes text, without control characters; before the first comes a header."""
+    waiting = [header]
+
+    def write_text(record: dict, text: str) -> None:
+        write(visible(waiting.pop() + text if waiting else text).encode())
+
+    return write_text
+
+
+@contextmanager
+def json_array(write: Callable[[bytes], None]) -> Iterator[Callable[[dict, str], None]]:
+    """Writes records as a JSON array, one after the other."""
+    before = ["[\n"]
+
+    def write_record(record: dict, text: str) -> None:
+        lines = json.dumps(record, indent=2, ensure_ascii=False)
+        write((before.pop() + indent(lines, "  ")).encode())
+        before.append(",\n")
+
+    yield write_record
+    write(b"[]\n" if before == ["[\n"] else b"\n]\n")
+
+
+def texts_wanted(args: argparse.Namespace) -> bool:
+    """Whether anything but JSON is to be written."""
+    return args.json != "-" and args.format != "json"

@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from som.cli.options import add_command, positive, progress_bars_only_in_terminals
+from som.cli.options import add_command, check_files, positive, progress_bars_only_in_terminals
 from som.cli.output import check_outputs, print_json
+from som.syntax import SPLITS
 
 
 def add_prepare(commands: Any) -> None:
@@ -30,7 +31,7 @@ def add_prepare(commands: Any) -> None:
         "--hub", metavar="NAME", help="a data set with words and heads: NAME[:CONFIGURATION] or a folder"
     )
     kind.add_argument("--text", action="store_true", help="the files of --train … are plain text, to be parsed")
-    for split in ("train", "validation", "test"):
+    for split in SPLITS:
         parser.add_argument(
             f"--{split}", nargs="+", metavar="F", help="CoNLL-U or bracketed trees, plain or .gz; or folders of them"
         )
@@ -54,8 +55,7 @@ def add_prepare(commands: Any) -> None:
 
 def prepare_sources(args: argparse.Namespace) -> dict[str, Any]:
     """Where each split comes from: files, or CoNLL-U sentences made on the way."""
-    from som.data import SPLITS, hub_sentences
-    from som.syntax import listed_files, parse_text, read_text, wsj_files
+    from som.syntax import builtin_treebank, listed_files, parse_text, read_text, treebank_files, wsj_files
 
     given = {split: getattr(args, split) for split in SPLITS if getattr(args, split)}
     if whole := args.treebank or (args.wsj and "--wsj") or (args.hub and "--hub"):
@@ -64,27 +64,29 @@ def prepare_sources(args: argparse.Namespace) -> dict[str, Any]:
         if args.wsj:
             return wsj_files(args.wsj)
         if args.hub:
-            return {split: hub_sentences(args.hub, split, args.skip_bad) for split in SPLITS}
-        from som.syntax import builtin_treebank
+            from som.data import hub_sentences
 
+            return {split: hub_sentences(args.hub, split, args.skip_bad) for split in SPLITS}
         return {split: builtin_treebank(split, args.seed) for split in SPLITS}
     if missing := [split for split in SPLITS if split not in given]:
         raise ValueError(f"expected builtin, --wsj, --hub or files for every split, --{' --'.join(missing)} missing")
     if args.bllip:
         return {split: listed_files(args.bllip, lists) for split, lists in given.items()}
     if args.text:
+        check_files(file for files in given.values() for file in files)
         return {split: parse_text(read_text(files), args.parser) for split, files in given.items()}
-    return given
+    return {split: treebank_files(files) for split, files in given.items()}
 
 
 def prepare_command(args: argparse.Namespace) -> None:
-    from som.data import prepare, summary_table, typical_tree
-
     if args.json and Path(args.json).parent not in (Path(args.out), *Path(args.out).parents):  # these will be there
         check_outputs(None, args.json)
+    sources = prepare_sources(args)
+    from som.data import prepare, summary_table, typical_tree
+
     progress_bars_only_in_terminals()
     summary = prepare(
-        prepare_sources(args),
+        sources,
         args.out,
         tokenizer=args.tokenizer,
         num_slots=args.num_slots,

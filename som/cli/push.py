@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
-from som.cli.options import add_command
+from som.cli.options import add_command, check_files
 
 
 def add_push(commands: Any) -> None:
@@ -30,6 +31,9 @@ def add_push(commands: Any) -> None:
 
 
 def push_command(args: argparse.Namespace) -> None:
+    check_files(args.results)
+    if not Path(args.checkpoint).is_dir():
+        raise ValueError(f"{args.checkpoint}: expected a checkpoint: no such folder")
     from rich.console import Console
     from rich.filesize import decimal
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from som.cli.options import add_command, positive, progress_bars_only_in_terminals
@@ -79,6 +80,8 @@ def trainer_argument(text: str) -> tuple[str, Any]:
 
 
 def train_command(args: argparse.Namespace) -> None:
+    if not Path(args.data).is_dir():
+        raise ValueError(f"{args.data}: expected a folder made by `som prepare`, there is none")
     from transformers.utils import logging
 
     from som.baselines import train_system

@@ -20,9 +20,8 @@ from modeling_som.sentences_som import encode_sentences
 from som.data.sources import Source, source_files
 from som.data.summary import COUNTS, summarise
 from som.data.vocabularies import make_tokenizer
-from som.syntax import CONVERSION_VERSION, Tags, TreebankError, first_siblings, gold_depths, read_file
+from som.syntax import CONVERSION_VERSION, SPLITS, Tags, TreebankError, first_siblings, gold_depths, read_file
 
-SPLITS = ("train", "validation", "test")
 SUMMARY = "som.json"  # also the sign that a folder holds prepared data
 INTEGERS = List(Value("int32"))
 PARSED = Features(

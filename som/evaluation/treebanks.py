@@ -168,7 +168,7 @@ def evaluate(
     """
     method = Method.of(model, method, k, seed, gold)
     examples, slots = list(examples), model.config.num_slots
-    sentences = [encode(tokenizer, example.words) for example in examples]
+    sentences = [encode(tokenizer, example.words, words=True) for example in examples]
     siblings = [*map(sentence_siblings, examples, sentences)]
     depths = [gold_depths(row, slots) for row in siblings] if gold else None
     scored = list(score(model, [sentence.ids for sentence in sentences], method, depths=depths, **options))

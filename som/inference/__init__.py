@@ -2,13 +2,39 @@
 
 from som.inference.generation import Generated, generate
 from som.inference.loading import CheckpointError, load, load_checkpoint, quiet
-from som.inference.parsing import Parse, parse, parse_all, render, tree_svg
-from som.inference.surprisal import WordSurprisal, plot, surprisals, surprisals_all, to_dicts, to_tsv
+from som.inference.parsing import (
+    CONLL_HEADER,
+    DRAWABLE,
+    Parse,
+    parse,
+    parse_all,
+    parse_chunk,
+    parse_each,
+    render,
+    tree_svg,
+    write_parse,
+)
+from som.inference.surprisal import (
+    PANELS,
+    PLOTTABLE,
+    WordSurprisal,
+    plot,
+    surprisals,
+    surprisals_all,
+    surprisals_chunk,
+    surprisals_each,
+    to_dicts,
+    to_tsv,
+)
 
 __all__ = [
-    "tree_svg",
+    "write_parse",
+    "CONLL_HEADER",
     "CheckpointError",
+    "DRAWABLE",
     "Generated",
+    "PANELS",
+    "PLOTTABLE",
     "Parse",
     "WordSurprisal",
     "generate",
@@ -16,11 +42,16 @@ __all__ = [
     "load_checkpoint",
     "parse",
     "parse_all",
+    "parse_chunk",
+    "parse_each",
     "plot",
     "quiet",
     "render",
     "surprisals",
     "surprisals_all",
+    "surprisals_chunk",
+    "surprisals_each",
     "to_dicts",
     "to_tsv",
+    "tree_svg",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import torch
@@ -75,12 +76,14 @@ def generate(
     max_depth: int | None = None,
     template: str | None = None,
     allow: Allow | None = None,
+    batch_size: int | None = None,
 ) -> list[Generated]:
     """Continues a prompt `n` times up to EOS, without unknown words unless they are wanted.
 
     Three ways to steer the tree of the new words: `max_depth`, the greatest depth a word may have; `template`, a
     bracketing of the whole sentence such as "((the _) (sees (a _)))" with `_` for each word that is to be found;
-    `allow`, a function of the depths so far that returns those the next word may have.
+    `allow`, a function of the depths so far that returns those the next word may have. Of many texts, `batch_size` are
+    made at a time (default: all).
     """
     check_request(model, prompt, n, max_depth, template, allow)
     start = encode(tokenizer, prompt, eos=False) if prompt.strip() else Sentence([tokenizer.bos_token_id], [], [], [])
@@ -97,14 +100,17 @@ def generate(
         processors.append(shortest)
     if do_sample:
         processors += warpers(temperature, top_k, top_p)
+    sizes = [min(batch_size or n, n - done) for done in range(0, n, batch_size or n)]
     with evaluating(model):
         if allow is None:
-            drawn = free(model, tokenizer, start.ids, n, suppressed, processors, max_new_tokens, do_sample, seed)
+            drawn = free(model, tokenizer, start.ids, sizes, suppressed, processors, max_new_tokens, do_sample, seed)
         else:
             processors.insert(0, SuppressTokensLogitsProcessor(suppressed, str(model.device)))
             tokens = plan.tokens if plan else [None] * max_new_tokens
             noise = torch.Generator().manual_seed(seed) if do_sample else None
-            drawn = steered(model, start.ids, n, allow, tokens, processors, noise, tokenizer.eos_token_id)
+            eos = tokenizer.eos_token_id
+            rows = (steered(model, start.ids, size, allow, tokens, processors, noise, eos) for size in sizes)
+            drawn = list(chain(*rows))
     given = dict(enumerate(start.words)) if plan is None else plan.words
     return [finish(tokenizer, start, given, one) for one in drawn]
 
@@ -181,7 +187,7 @@ def free(
     model: SOMForCausalLM,
     tokenizer: PreTrainedTokenizerBase,
     start: list[int],
-    n: int,
+    sizes: Sequence[int],
     suppressed: list[int],
     processors: LogitsProcessorList,
     max_new_tokens: int,
@@ -191,20 +197,22 @@ def free(
     """By `model.generate`; the trees are those the model reads in the results."""
     # the processors sample as they are told; here the library must not do so again
     options: dict[str, Any] = {"temperature": 1.0, "top_k": 0, "top_p": 1.0} if do_sample else {}
+    rows: list[list[int]] = []
     with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):
         torch.manual_seed(seed)
-        ids: Any = model.generate(  # type: ignore[misc]  # the library's type of a model that generates
-            torch.tensor([start] * n, device=model.device),
-            attention_mask=torch.ones(n, len(start), dtype=torch.long, device=model.device),
-            suppress_tokens=suppressed,  # also in place of those in the checkpoint's generation_config.json
-            logits_processor=processors,
-            max_new_tokens=max_new_tokens,
-            do_sample=do_sample,
-            eos_token_id=tokenizer.eos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
-            **options,
-        )
-    rows = ids.tolist()
+        for size in sizes:
+            ids: Any = model.generate(  # type: ignore[misc]  # the library's type of a model that generates
+                torch.tensor([start] * size, device=model.device),
+                attention_mask=torch.ones(size, len(start), dtype=torch.long, device=model.device),
+                suppress_tokens=suppressed,  # also in place of those in the checkpoint's generation_config.json
+                logits_processor=processors,
+                max_new_tokens=max_new_tokens,
+                do_sample=do_sample,
+                eos_token_id=tokenizer.eos_token_id,
+                pad_token_id=tokenizer.pad_token_id,
+                **options,
+            )
+            rows += ids.tolist()
     for row in rows:
         if tokenizer.eos_token_id in row[len(start) :]:
             del row[row.index(tokenizer.eos_token_id, len(start)) + 1 :]

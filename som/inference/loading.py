@@ -7,31 +7,37 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.utils import logging
 
 from modeling_som import SOMForCausalLM
 from modeling_som.tokenization_som import load_tokenizer
+from som.locating import find_checkpoint
 
 SHIPPED = Path(__file__).parents[1] / "checkpoint"
-
-
 Model = TypeVar("Model", bound=PreTrainedModel)
 
 
 def load(
-    path: str | Path | None = None, kind: type[SOMForCausalLM] = SOMForCausalLM
+    path: str | Path | None = None,
+    kind: type[SOMForCausalLM] = SOMForCausalLM,
+    device: str | torch.device | None = None,
 ) -> tuple[SOMForCausalLM, PreTrainedTokenizerFast]:
-    """A checkpoint's model, ready to score, and its tokenizer; without a path, those that come with the package."""
+    """A checkpoint's model, ready to score, and its tokenizer; without a path, those that come with the package.
+
+    The model is on the CPU unless another `device` is given, such as "cuda".
+    """
     if path is None and not SHIPPED.is_dir():
         raise ValueError("no checkpoint comes with this installation: name one of yours")
-    return load_checkpoint(SHIPPED if path is None else path, kind)
+    return load_checkpoint(SHIPPED if path is None else path, kind, device)
 
 
-def load_checkpoint(path: str | Path, kind: type[Model]) -> tuple[Model, PreTrainedTokenizerFast]:
+def load_checkpoint(
+    path: str | Path, kind: type[Model], device: str | torch.device | None = None
+) -> tuple[Model, PreTrainedTokenizerFast]:
     """The same for a model of any class."""
-    if not Path(path).is_dir() and not on_hub(str(path)):
-        raise ValueError(f"{path}: expected a checkpoint: no such folder, and not OWNER/NAME on the Hub")
+    path = find_checkpoint(path)
     with quiet(), damage_reported(path):
         check_kind(path, kind)
         model = load_weights(path, kind)
@@ -41,7 +47,15 @@ def load_checkpoint(path: str | Path, kind: type[Model]) -> tuple[Model, PreTrai
     if len(tokenizer) > model.config.vocab_size:
         sizes = f"{len(tokenizer)} tokens, the model only {model.config.vocab_size}"
         raise CheckpointError(f"{path}: the tokenizer does not match the model: it knows {sizes}")
-    return model.eval(), tokenizer
+    return on_device(model.eval(), device), tokenizer
+
+
+def on_device(model: Model, device: str | torch.device | None) -> Model:
+    """The model there, or one line on why not: torch raises another error for each kind of device."""
+    try:
+        return model if device is None else model.to(device)  # type: ignore[arg-type]  # the library's type of `to`
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ValueError(f"device {str(device)!r} cannot be used: {str(error).splitlines()[0]}") from None
 
 
 def check_kind(path: str | Path, kind: type[PreTrainedModel]) -> None:
@@ -98,16 +112,6 @@ def damage_reported(path: str | Path) -> Iterator[None]:
         elif isinstance(error, OSError) and not Path(path).is_dir():
             reason = "no such folder, and no such model on the Hub"
         raise CheckpointError(f"{path}: expected a checkpoint: {reason}") from error
-
-
-def on_hub(path: str) -> bool:
-    """Whether this can be meant for a model on the Hub, OWNER/NAME, rather than a folder beside others that are here.
-
-    >>> on_hub("someone/som-ewt"), on_hub("./som-ewt"), on_hub("runs/a/b"), on_hub("som-ewt")
-    (True, False, False, False)
-    """
-    owner, slash, name = path.partition("/")
-    return bool(slash and name) and "/" not in name and owner not in (".", "..", "~") and not Path(owner).is_dir()
 
 
 @contextmanager

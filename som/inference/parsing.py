@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from nltk import Tree as NltkTree
 from transformers import PreTrainedTokenizerBase
 
 from modeling_som import SOMForCausalLM
 from modeling_som.scoring_som import Method, Scored, label_trees, score
-from modeling_som.sentences_som import CLITIC, NOT, Sentence, encode, offsets_in, running_text
+from modeling_som.sentences_som import CLITIC, NOT, Sentence, offsets_in, running_text
 from modeling_som.tags_som import PARTIAL, Labels, binary_children
-from som.syntax import NO_CHAIN, Tree, escape, evalb_line, first_siblings, tree_from_depths
+from som.inference.inputs import Text, Texts, named, only, readable, results, too_long
+from som.syntax import NO_CHAIN, Tree, escape, evalb_line, first_siblings, tree_from_depths, visible
+
+if TYPE_CHECKING:
+    from nltk import Tree as NltkTree
 
 DRAWABLE = 200  # more words than anyone can look at, fewer than the drawing libraries can recurse into
 
@@ -111,8 +115,7 @@ class Parse:
 
     def check_drawable(self) -> None:
         if len(self.words) > DRAWABLE:
-            limit = f"{len(self.words)} words are too many to draw, {DRAWABLE} the most"
-            raise ValueError(f"{limit}: brackets, conll, conllu and json have no limit")
+            raise too_long(len(self.words), DRAWABLE)
 
     def conll(self) -> str:
         """One line per word: number, word, depth, first sibling (0 is BOS), offsets; then an empty line."""
@@ -225,52 +228,112 @@ def tree_svg(tree: Tree) -> str:
     """An unlabelled tree as an SVG element."""
     import svgling
 
-    return svgling.draw_tree(tree.to_nltk()).get_svg().tostring()
+    drawing = svgling.draw_tree(tree.to_nltk()).get_svg().tostring()
+    return visible(drawing)  # control characters are not allowed in XML
+
+
+CONLL_HEADER = "# global.columns = ID FORM DEPTH FIRST_SIBLING START END\n"  # as CoNLL-U Plus begins
 
 
 def render(parses: Sequence[Parse], form: str, binary: bool = False, probabilities: bool = False) -> str:
-    """Trees as text: `tree` (pictures), `svg`, `conllu`, `conll`, or one per line as `brackets`, `evalb` or `text`.
+    """Trees as text, in a format of `write_parse`."""
+    numbered = enumerate(parses, start=1)
+    return "".join(write_parse(parse, form, binary, probabilities, number) for number, parse in numbered)
 
-    `binary` shows trees as the model builds them, without labels."""
+
+def write_parse(
+    parse: Parse, form: str, binary: bool = False, probabilities: bool = False, sent_id: str | int = 1
+) -> str:
+    """A tree as text: `tree` (a picture), `svg`, `conllu`, `conll`, or on one line as `brackets`, `evalb` or `text`.
+
+    `binary` shows the tree as the model builds it, without labels."""
     if form == "conllu":
-        return "".join(parse.to_conllu(i, probabilities) for i, parse in enumerate(parses, start=1))
-    write: dict[str, Callable[[Parse], str]] = {
-        "tree": lambda parse: parse.draw(binary) + "\n",
-        "svg": Parse.svg,
-        "conll": Parse.conll,
-        "brackets": lambda parse: parse.brackets(binary),
-        "evalb": Parse.evalb,
-        "text": lambda parse: running_text(parse.words),
+        return parse.to_conllu(sent_id, probabilities)
+    written = {
+        "tree": lambda: parse.draw(binary) + "\n",
+        "svg": parse.svg,
+        "conll": parse.conll,
+        "brackets": lambda: parse.brackets(binary),
+        "evalb": parse.evalb,
+        "text": lambda: visible(running_text(parse.words)),
     }
-    return "".join(write[form](parse) + "\n" for parse in parses)
+    return written[form]() + "\n"
 
 
 def parse(
     model: SOMForCausalLM,
     tokenizer: PreTrainedTokenizerBase,
-    text: str | Sequence[str],
+    text: Text,
     method: str | Method | None = None,
     *,
     k: int | None = None,
     seed: int = 0,
+    words: bool = False,
 ) -> Parse:
-    """The tree of one sentence, a text or a list of words; `Parse.to_nltk` gives it to nltk and svgling."""
-    return parse_all(model, tokenizer, [text], method, k=k, seed=seed)[0]
+    """The tree of one sentence, a text or a list of words; `Parse.to_nltk` gives it to nltk and svgling.
+
+    With `words`, the words of a list may have spaces, as in treebanks of Vietnamese.
+    """
+    return only(parse_chunk(model, tokenizer, [text], Method.of(model, method, k, seed), words=words))
 
 
 def parse_all(
     model: SOMForCausalLM,
     tokenizer: PreTrainedTokenizerBase,
-    texts: Sequence[str | Sequence[str]],
+    texts: Texts,
+    method: str | Method | None = None,
+    *,
+    missing: str = "error",
+    **options: Any,
+) -> list[Parse]:
+    """The trees of many sentences, read in batches: greedy, or of `k` by `particles` or `beam` the most agreed on.
+
+    A dict or a pandas Series of texts gives one of parses, with the same names. Where a text is missing (None, NaN)
+    there is an error, or with missing="skip" no result. Options are those of `parse_each`.
+    """
+    given, like = named(texts, missing)
+    return like(list(parse_each(model, tokenizer, given, method, **options)))
+
+
+def parse_each(
+    model: SOMForCausalLM,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Iterable[Text],
     method: str | Method | None = None,
     *,
     k: int | None = None,
     seed: int = 0,
+    words: bool = False,
+    batch_size: int | None = None,
     progress: bool = False,
-) -> list[Parse]:
-    """The trees of many sentences, read in batches: greedy, or of `k` by `particles` or `beam` the most agreed on."""
-    sentences = [encode(tokenizer, text) for text in texts]
-    scored = list(score(model, [sentence.ids for sentence in sentences], method, k=k, seed=seed, progress=progress))
-    labels = label_trees(model, sentences, [one.depths for one in scored])
-    given = [text if isinstance(text, str) else None for text in texts]
-    return list(map(Parse.of, sentences, scored, labels, given))
+) -> Iterator[Parse]:
+    """The trees of sentences one after the other, for any number of them, such as the lines of a file.
+
+    Sentences are read `batch_size` at a time (default: as many as fit), and `progress` shows how many.
+    """
+    method = Method.of(model, method, k, seed)
+    read = partial(parse_chunk, model, tokenizer, method=method, words=words, batch_size=batch_size)
+    return results(texts, read, batch_size, progress)
+
+
+def parse_chunk(
+    model: SOMForCausalLM,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[Text],
+    method: Method,
+    *,
+    words: bool = False,
+    batch_size: int | None = None,
+    longest: int | None = None,
+) -> list[Parse | ValueError]:
+    """The trees of some sentences; where one cannot be read, or is too long, there is an error in its place."""
+    sentences = [readable(tokenizer, text, words=words, longest=longest) for text in texts]
+    good = [sentence for sentence in sentences if isinstance(sentence, Sentence)]
+    scored = list(score(model, [sentence.ids for sentence in good], method, batch_size=batch_size))
+    labels = label_trees(model, good, [one.depths for one in scored])
+    found = zip(scored, labels, strict=True)
+    written = [text if isinstance(text, str) else None for text in texts]
+    return [
+        Parse.of(one, *next(found), text) if isinstance(one, Sentence) else one
+        for one, text in zip(sentences, written, strict=True)
+    ]

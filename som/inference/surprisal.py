@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from io import StringIO
 from math import log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -24,7 +25,8 @@ from transformers import PreTrainedTokenizerBase
 from modeling_som import SOMCache, SOMForCausalLM
 from modeling_som.scoring_som import Method, Reading, evaluating, read, score
 from modeling_som.search_som import best_trees
-from modeling_som.sentences_som import Sentence, encode
+from modeling_som.sentences_som import Sentence
+from som.inference.inputs import Text, Texts, named, only, readable, results, too_long
 from som.syntax import tree_from_depths
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 PLOTTABLE = 200  # words of a sentence: more have no room in a picture
+PANELS = 50  # sentences in a picture
 
 Attach = Mapping[int, int | str]  # a word's number → its depth, or "word 3": join the constituent that word 3 begins
 
@@ -66,64 +69,114 @@ class WordSurprisal:
 def surprisals(
     model: SOMForCausalLM,
     tokenizer: PreTrainedTokenizerBase,
-    text: str | Sequence[str],
+    text: Text,
     method: str | Method | None = None,
     *,
     k: int | None = None,
     seed: int = 0,
-    eos: bool = False,
-    attach: Attach | None = None,
-    parses: int = 0,
+    **options: Any,
 ) -> list[WordSurprisal]:
-    """Surprisals of a text's words, or of words that are already separate; `eos` adds the end of the sentence.
+    """Surprisals of a text's words, or of a list of words. Options:
 
-    `attach` forces attachments and leaves the other decisions greedy: {6: 2} puts word 6 at depth 2, {6: "word 3"}
-    makes it the sister of the constituent so far that word 3 begins. `parses` asks for so many partial parses a word:
-    with `particles` or `beam`, the best trees found for the words so far; otherwise the greedy tree of the words
-    before with the best attachments of this one, weighted by p.
+    `eos` adds the end of the sentence. `attach` forces attachments and leaves the other decisions greedy: {6: 2} puts
+    word 6 at depth 2, {6: "word 3"} makes it the sister of the constituent so far that word 3 begins. `parses` asks
+    for so many partial parses a word: with `particles` or `beam`, the best trees found for the words so far; otherwise
+    the greedy tree of the words before with the best attachments of this one, weighted by p. With `words`, the words
+    of a list may have spaces.
     """
-    return surprisals_all(model, tokenizer, [text], method, k=k, seed=seed, eos=eos, attach=attach, parses=parses)[0]
+    method = Method.of(model, method, k, seed, given=bool(options.get("attach")))
+    return only(surprisals_chunk(model, tokenizer, [text], method, **options))
 
 
 def surprisals_all(
     model: SOMForCausalLM,
     tokenizer: PreTrainedTokenizerBase,
-    texts: Sequence[str | Sequence[str]],
+    texts: Texts,
+    method: str | Method | None = None,
+    *,
+    missing: str = "error",
+    **options: Any,
+) -> list[list[WordSurprisal]]:
+    """`surprisals` of many sentences, read in batches.
+
+    A dict or a pandas Series of texts gives one of results, with the same names. Where a text is missing (None, NaN)
+    there is an error, or with missing="skip" no result. Options are those of `surprisals_each`.
+    """
+    given, like = named(texts, missing)
+    return like(list(surprisals_each(model, tokenizer, given, method, **options)))
+
+
+def surprisals_each(
+    model: SOMForCausalLM,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Iterable[Text],
     method: str | Method | None = None,
     *,
     k: int | None = None,
     seed: int = 0,
+    batch_size: int | None = None,
+    progress: bool = False,
+    **options: Any,
+) -> Iterator[list[WordSurprisal]]:
+    """`surprisals` of sentences one after the other, for any number of them, such as the lines of a file.
+
+    Sentences are read `batch_size` at a time (default: as many as fit), and `progress` shows how many.
+    """
+    method = Method.of(model, method, k, seed, given=bool(options.get("attach")))
+    read = partial(surprisals_chunk, model, tokenizer, method=method, batch_size=batch_size, **options)
+    return results(texts, read, batch_size, progress)
+
+
+def surprisals_chunk(
+    model: SOMForCausalLM,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[Text],
+    method: Method,
+    *,
     eos: bool = False,
     attach: Attach | None = None,
     parses: int = 0,
-) -> list[list[WordSurprisal]]:
-    """`surprisals` of many sentences, read in batches."""
-    method = Method.of(model, method, k, seed, given=bool(attach))
-    sentences = [encode(tokenizer, text, eos) for text in texts]
+    words: bool = False,
+    batch_size: int | None = None,
+    longest: int | None = None,
+) -> list[list[WordSurprisal] | ValueError]:
+    """`surprisals` of some sentences; where one cannot be read, or is too long, there is an error in its place."""
+    sentences = [readable(tokenizer, text, eos, words, longest) for text in texts]
+    good = [sentence for sentence in sentences if isinstance(sentence, Sentence)]
     if eos:
-        sentences = [with_end(sentence, tokenizer.eos_token) for sentence in sentences]
+        good = [with_end(sentence, tokenizer.eos_token) for sentence in good]
+    rows = iter(read_surprisals(model, tokenizer, good, method, attach or {}, parses, batch_size))
+    return [next(rows) if isinstance(one, Sentence) else one for one in sentences]
+
+
+def read_surprisals(
+    model: SOMForCausalLM,
+    tokenizer: PreTrainedTokenizerBase,
+    sentences: Sequence[Sentence],
+    method: Method,
+    attach: Attach,
+    parses: int,
+    batch_size: int | None,
+) -> Iterator[list[WordSurprisal]]:
+    """The words of each sentence."""
     sequences = [sentence.ids for sentence in sentences]
     depths, totals = None, None
     if method.k:
-        scored = list(score(model, sequences, method))
-        depths, totals = (
-            [one.depths for one in scored],
-            [torch.tensor(one.log_probs, dtype=torch.float64) for one in scored],
-        )
+        scored = list(score(model, sequences, method, batch_size=batch_size))
+        depths = [one.depths for one in scored]
+        totals = [torch.tensor(one.log_probs, dtype=torch.float64) for one in scored]
     elif attach:
         depths = [forced_depths(model, sentence, attach) for sentence in sentences]
-    readings = read(model, sequences, depths)
+    readings = read(model, sequences, depths, batch_size)
     totals = [log_totals(reading, method) for reading in readings] if totals is None else totals
-    results = []
     for sentence, reading, total in zip(sentences, readings, totals, strict=True):
         if method.k and parses:
             found = best_parses(model, sentence, method, parses)
         else:
             found = attachment_parses(sentence, reading, parses)
-        forced = [sentence.starts[number - 1] for number in attach or {}]
+        forced = [sentence.starts[number - 1] for number in attach]
         tokens = tokenizer.convert_ids_to_tokens(sentence.ids)
-        results.append(word_surprisals(sentence, tokens, reading, total, forced, found))
-    return results
+        yield word_surprisals(sentence, tokens, reading, total, forced, found)
 
 
 def with_end(sentence: Sentence, eos: str) -> Sentence:
@@ -277,38 +330,45 @@ def wanted_depth(sentence: Sentence, depths: Sequence[int], number: int, where: 
 # ---------------------------------------------------------------------------------------------- output
 
 
-def to_dicts(sentences: Sequence[Sequence[WordSurprisal]]) -> list[dict]:
+Sentences = Sequence[Sequence[WordSurprisal]] | Mapping[Any, Sequence[WordSurprisal]]  # or a Series of pandas
+
+
+def with_names(sentences: Sentences) -> Iterator[tuple[Any, Sequence[WordSurprisal]]]:
+    """The sentences with their names, which are numbers from 1 where they have no others."""
+    return iter(sentences.items() if hasattr(sentences, "items") else enumerate(sentences, start=1))
+
+
+def to_dicts(sentences: Sentences) -> list[dict]:
     """One record a sentence, nested, for JSON."""
-    return [
-        {"sentence": number, "words": [asdict(row) for row in rows]} for number, rows in enumerate(sentences, start=1)
-    ]
+    return [{"sentence": name, "words": [asdict(row) for row in rows]} for name, rows in with_names(sentences)]
 
 
-def to_records(sentences: Sequence[Sequence[WordSurprisal]]) -> list[dict]:
-    """One flat record a word, sentences numbered from 1; partial parses as one text, with the last word's depth."""
+def to_records(sentences: Sentences) -> list[dict]:
+    """One flat record a word, with its sentence; partial parses as one text, with the last word's depth."""
     records = []
-    for number, rows in enumerate(sentences, start=1):
+    for name, rows in with_names(sentences):
         for row in rows:
             parses = " | ".join(
                 f"{parse.brackets} at {parse.depths[-1]}: {parse.probability:.3f}" for parse in row.parses
             )
-            records.append({"sentence": number, **asdict(row), "parses": parses})
+            records.append({"sentence": name, **asdict(row), "parses": parses})
     return records
 
 
-def to_frame(sentences: Sequence[Sequence[WordSurprisal]]) -> DataFrame:
+def to_frame(sentences: Sentences) -> DataFrame:
     """All words as a pandas table."""
     from pandas import DataFrame
 
     return DataFrame(to_records(sentences))
 
 
-def to_tsv(sentences: Sequence[Sequence[WordSurprisal]]) -> str:
+def to_tsv(sentences: Sentences, header: bool = True) -> str:
     """All words as tab-separated values with a header; numbers with four decimals."""
     text = StringIO()
     columns = ["sentence", *(column.name for column in fields(WordSurprisal))]
     writer = csv.DictWriter(text, columns, dialect="excel-tab", lineterminator="\n")
-    writer.writeheader()
+    if header:
+        writer.writeheader()
     for record in to_records(sentences):
         writer.writerow({key: f"{v:.4f}" if isinstance(v, float) else v for key, v in record.items()})
     return text.getvalue()
@@ -320,7 +380,9 @@ def plot(sentences: Sequence[Sequence[WordSurprisal]]) -> Figure:
 
     longest = max(map(len, sentences))
     if longest > PLOTTABLE:
-        raise ValueError(f"{longest} words are too many to draw, {PLOTTABLE} the most: tsv and json have no limit")
+        raise too_long(longest, PLOTTABLE)
+    if len(sentences) > PANELS:
+        raise ValueError(f"{len(sentences)} sentences are too many to draw, {PANELS} the most")
     figure = Figure(figsize=(min(max(5, 0.7 * longest), 60), 2.8 * len(sentences)), layout="constrained")
     for axes, rows in zip(figure.subplots(len(sentences), squeeze=False)[:, 0], sentences, strict=True):
         places = range(len(rows))
@@ -328,7 +390,7 @@ def plot(sentences: Sequence[Sequence[WordSurprisal]]) -> Figure:
         axes.bar(places, lexical, color="#c6d8e8", label="lexical")
         axes.bar(places, structural, bottom=lexical, color="#f0c9a0", label="structural")
         axes.plot(places, [row.surprisal for row in rows], "o-", color="#1f3b5c", label="surprisal")
-        axes.set_xticks(places, [row.word for row in rows], rotation=45, ha="right")
+        axes.set_xticks(places, [row.word for row in rows], rotation=45, ha="right", parse_math=False)  # $ is a word
         axes.set_ylabel("bits")
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, fontsize="small")

@@ -16,20 +16,24 @@ from som.syntax.oracle import ORACLES, first_siblings, gold_depths, oracle_label
 from som.syntax.treebanks import (
     CONVERSION_VERSION,
     HEAD,
+    SPLITS,
     Example,
     TreebankError,
     check_heads,
     clean_word,
+    is_text,
     listed_files,
+    numbered_lines,
     parse_text,
     read_file,
     read_text,
     read_treebank,
+    spacy_pipeline,
     to_conllu,
     treebank_files,
     wsj_files,
 )
-from som.syntax.trees import Bracket, Event, Tree, binarise, escape
+from som.syntax.trees import Bracket, Event, Tree, binarise, escape, visible
 
 __all__ = [
     "escape",
@@ -50,6 +54,7 @@ __all__ = [
     "HEAD",
     "ORACLES",
     "Perplexity",
+    "SPLITS",
     "Tree",
     "TreebankError",
     "binarise",
@@ -59,8 +64,10 @@ __all__ = [
     "evalb_line",
     "first_siblings",
     "gold_depths",
+    "is_text",
     "left_branching_tree",
     "listed_files",
+    "numbered_lines",
     "oracle_labels",
     "parse_text",
     "random_tree",
@@ -68,8 +75,10 @@ __all__ = [
     "read_text",
     "read_treebank",
     "right_branching_tree",
+    "spacy_pipeline",
     "to_conllu",
     "tree_from_depths",
     "treebank_files",
+    "visible",
     "wsj_files",
 ]

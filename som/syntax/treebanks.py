@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 from som.syntax.labels import NO_CHAIN, PARTIAL, Tags, dependency_tags
 from som.syntax.trees import Tree, unescape
 
 CONVERSION_VERSION = 1  # part of every cache key: raise it when the same file is to give other trees
 SUFFIXES = (".conllu", ".conll", ".mrg", ".parse", ".ptb")  # what counts as a treebank file in a folder
+SPLITS = ("train", "validation", "test")
 WSJ_SECTIONS = {"train": range(2, 22), "validation": (24,), "test": (23,)}
 NOT_WORDS = re.compile(r"\d+[-.]\d+")  # numbers of multi-word tokens (3-4) and of empty nodes (5.1)
 HEAD = re.compile("[0-9]{1,9}")
@@ -399,12 +400,18 @@ def category(label: str) -> str:
 
 def read_text(paths: Iterable[str | Path]) -> Iterator[str]:
     """The lines of the files that are not empty."""
+    for place, line in numbered_lines(paths):
+        if not is_text(line):
+            raise TreebankError(f"{place}: expected text in UTF-8, got other bytes")
+        yield line.strip()
+
+
+def numbered_lines(paths: Iterable[str | Path]) -> Iterator[tuple[str, str]]:
+    """The lines of the files that are not empty, each after its place, file:line; see `is_text`."""
     for path in map(Path, paths):
         for number, line in _lines(path):
-            if not is_text(line):
-                raise TreebankError(f"{path}:{number}: expected text in UTF-8, got other bytes")
             if line.strip():
-                yield line.strip()
+                yield f"{path}:{number}", line
 
 
 def parse_text(lines: Iterable[str], parser: str) -> Iterator[str]:
@@ -413,16 +420,28 @@ def parse_text(lines: Iterable[str], parser: str) -> Iterator[str]:
     parsers = {"spacy": _spacy_sentences, "stanza": _stanza_sentences}
     if name not in parsers:
         raise ValueError(f"expected the parser spacy[:MODEL] or stanza[:LANGUAGE], got {parser!r}")
-    try:
-        module = import_module(name)
-    except ImportError:
-        raise ImportError(f"to parse text with {name}, install it: pip install 'som-lm[{name}]'") from None
-    for words, heads in parsers[name](module, model, lines):
+    for words, heads in parsers[name](model, lines):
         yield to_conllu([clean_word(word) for word in words], heads, comment=f"silver = {parser}")
 
 
-def _spacy_sentences(spacy: ModuleType, model: str, texts: Iterable[str]) -> Iterator[tuple[list[str], list[int]]]:
-    for document in spacy.load(model or "en_core_web_sm").pipe(texts):
+def _installed(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise ImportError(f"{name} is not installed: pip install 'som-lm[{name}]'") from None
+
+
+def spacy_pipeline(model: str = "") -> Any:
+    """A pipeline of spaCy, or one line on what to install."""
+    spacy, model = _installed("spacy"), model or "en_core_web_sm"
+    try:
+        return spacy.load(model)
+    except OSError:
+        raise ValueError(f"spaCy has no model {model!r}: python -m spacy download {model}") from None
+
+
+def _spacy_sentences(model: str, texts: Iterable[str]) -> Iterator[tuple[list[str], list[int]]]:
+    for document in spacy_pipeline(model).pipe(texts):
         for sentence in document.sents:
             tokens = [token for token in sentence if not token.is_space]  # such tokens have no dependents
             number = {token.i: position for position, token in enumerate(tokens, start=1)}
@@ -430,10 +449,10 @@ def _spacy_sentences(spacy: ModuleType, model: str, texts: Iterable[str]) -> Ite
                 yield [t.text for t in tokens], [0 if t.head.i == t.i else number[t.head.i] for t in tokens]
 
 
-def _stanza_sentences(
-    stanza: ModuleType, language: str, texts: Iterable[str]
-) -> Iterator[tuple[list[str], list[int]]]:
-    pipeline = stanza.Pipeline(language or "en", processors="tokenize,mwt,pos,lemma,depparse", verbose=False)
+def _stanza_sentences(language: str, texts: Iterable[str]) -> Iterator[tuple[list[str], list[int]]]:
+    pipeline = _installed("stanza").Pipeline(
+        language or "en", processors="tokenize,mwt,pos,lemma,depparse", verbose=False
+    )
     for text in texts:
         for sentence in pipeline(text).sentences:
             yield [word.text for word in sentence.words], [word.head for word in sentence.words]

@@ -20,6 +20,7 @@ class Bracket(Enum):
 
 
 Event = Bracket | str
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # all but tab and newline
 ESCAPES = {"(": "-LRB-", ")": "-RRB-"}
 
 
@@ -125,7 +126,7 @@ class Tree:
         tree = self.to_nltk()
         for position, leaf in enumerate(tree.treepositions("leaves")):
             tree[leaf] = position  # nltk shuffles the words of constituents that also have constituents, not numbers
-        text = TreePrettyPrinter(tree, self.words()).text(unicodelines=True)
+        text = TreePrettyPrinter(tree, [visible(word) for word in self.words()]).text(unicodelines=True)
         return "\n".join(line.rstrip() for line in text.splitlines()).rstrip()
 
     def __eq__(self, other: object) -> bool:
@@ -154,6 +155,15 @@ def escape(word: str) -> str:
 def unescape(word: str) -> str:
     """The inverse of `escape`, for every word without the escapes themselves."""
     return word.replace(ESCAPES["("], "(").replace(ESCAPES[")"], ")") if "RB-" in word else word
+
+
+def visible(text: str) -> str:
+    """The text with signs for its control characters, which terminals would obey and XML does not allow.
+
+    >>> visible("a\\x1b[31m b\\tc\\n")
+    'a␛[31m b\\tc\\n'
+    """
+    return CONTROL.sub(lambda match: chr(0x2400 + ord(match[0])) if match[0] < " " else "\ufffd", text)
 
 
 def binarise(tree: Tree) -> Tree:

@@ -1,6 +1,5 @@
 """The commands som parse, generate and surprisal, called as a user does, on a small saved model."""
 
-import io
 import json
 
 import pytest
@@ -8,24 +7,11 @@ import pytest
 from som.cli import main
 from som.inference import loading
 from som.inference.loading import load
-from som.inference.parsing import parse_all
+from som.inference.parsing import CONLL_HEADER, parse_all
 from som.inference.surprisal import surprisals_all, to_tsv
 from som.syntax.trees import Tree
 
 TEXTS = ["the old dog sees a Whale.", "the cat sleeps"]
-
-
-@pytest.fixture
-def run(checkpoint, capsys, monkeypatch):
-    """Runs a command on the checkpoint; returns the exit code, what it printed and what it complained of."""
-
-    def run(command: str, *arguments: str, stdin: str = "") -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
-        code = main([command, *arguments, "--model", checkpoint])
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return run
 
 
 def expected_parses(checkpoint, **options):
@@ -47,7 +33,9 @@ def test_every_format_of_trees_is_printed(run, checkpoint):
     parses = expected_parses(checkpoint)
     assert run("parse", *TEXTS)[1] == "".join(f"{parse.draw()}\n\n" for parse in parses)
     assert run("parse", *TEXTS, "--format", "evalb")[1] == "".join(f"{parse.evalb()}\n" for parse in parses)
-    assert run("parse", *TEXTS, "--format", "conll")[1] == "".join(f"{parse.conll()}\n" for parse in parses)
+    about = "# sent_id = {}\n# text = {}\n{}\n"
+    conll = [about.format(n, TEXTS[n - 1], parse.conll()) for n, parse in enumerate(parses, start=1)]
+    assert run("parse", *TEXTS, "--format", "conll")[1] == CONLL_HEADER + "".join(conll)
     assert json.loads(run("parse", *TEXTS, "--format", "json")[1])[1]["brackets"] == parses[1].brackets()
     assert run("parse", TEXTS[1], "--format", "svg")[1].startswith("<svg")
 
@@ -129,7 +117,10 @@ def test_beginnings_are_continued_and_trees_steered(run):
         (["parse", "--file", "nowhere.txt"], "nowhere.txt"),
         (["parse", "a", "b", "--format", "svg"], "an SVG shows one sentence, got 2"),
         (["parse", "the cat " * 150], "300 words are too many to draw, 200 the most"),
-        (["surprisal", "the cat " * 150, "--plot", "x.svg"], "300 words are too many to draw, 200 the most: tsv and"),
+        (
+            ["surprisal", "the cat " * 150, "--plot", "x.svg"],
+            "300 words are too many to draw, 200 the most: the other",
+        ),
         (["surprisal", "the cat", "--plot", "x.doc"], "x.doc: expected a picture that ends in .svg, .png or .pdf"),
         (["surprisal", "the cat", "--attach", "3=1"], "word 3 cannot be attached: words are 1 to 2"),
         (

@@ -1,0 +1,110 @@
+"""Texts as users give them: one or many, in lists, dicts and pandas columns, and read some at a time."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from itertools import islice
+from typing import Any, TypeVar
+
+from transformers import PreTrainedTokenizerBase
+
+from modeling_som.sentences_som import Sentence, encode
+from som.progress import progress
+
+CHUNK = 512  # texts that are read before the first of them are answered: memory does not grow with their number
+Text = str | Sequence[str]  # one sentence, as running text or as words
+Texts = Iterable[Text] | Mapping[Any, Text]
+Result = TypeVar("Result")
+
+
+def readable(
+    tokenizer: PreTrainedTokenizerBase, text: Text, eos: bool = True, words: bool = False, longest: int | None = None
+) -> Sentence | ValueError:
+    """The text as the model reads it, or what is wrong with it."""
+    try:
+        sentence = encode(tokenizer, text, eos, words)
+    except ValueError as error:
+        return error
+    if longest is not None and len(sentence.words) > longest:
+        return too_long(len(sentence.words), longest)
+    return sentence
+
+
+def too_long(words: int, longest: int) -> ValueError:
+    return ValueError(f"{words} words are too many to draw, {longest} the most: the other formats have no limit")
+
+
+def only(results: Sequence[Result | ValueError]) -> Result:
+    """The result of a single text; what was wrong with it is raised."""
+    (result,) = results
+    if isinstance(result, ValueError):
+        raise result
+    return result
+
+
+def results(
+    texts: Texts,
+    read: Callable[[list[Text]], Sequence[Result | ValueError]],
+    batch_size: int | None = None,
+    shown: bool = False,
+) -> Iterator[Result]:
+    """What `read` makes of the texts, some at a time; what is wrong with one is raised with its number."""
+    check_many(texts)
+    if isinstance(texts, Mapping):
+        raise ValueError("expected texts one after the other, got a dict: the function for all keeps its names")
+    rest, number = iter(texts), 0
+    with progress("som", len(texts) if isinstance(texts, Sized) else None, shown=shown) as bar:
+        while chunk := list(islice(rest, max(CHUNK, batch_size or 0))):
+            for result in read(chunk):
+                number += 1
+                if isinstance(result, ValueError):
+                    raise ValueError(f"text {number}: {result}") from result
+                bar.update()
+                yield result
+
+
+def check_many(texts: Texts) -> None:
+    if isinstance(texts, str):
+        raise ValueError(f"expected many texts, got one: {texts[:60]!r}; put it into a list")
+
+
+def named(texts: Texts, missing: str = "error") -> tuple[Iterable[Text], Callable[[list], Any]]:
+    """The texts of a list, dict or pandas Series, and what gives the results their names.
+
+    >>> texts, like = named({"a": "the dog", "b": None}, missing="skip")
+    >>> list(texts), like([1])
+    (['the dog'], {'a': 1})
+    """
+    if missing not in ("error", "skip"):
+        raise ValueError(f"missing must be 'error' or 'skip', got {missing!r}")
+    check_many(texts)
+    if is_series(texts):
+        return series(texts, missing)
+    if isinstance(texts, Mapping):
+        rows = {name: text for name, text in texts.items() if not absent(text, repr(name), missing)}
+        return list(rows.values()), lambda found: dict(zip(rows, found, strict=True))
+    numbered = enumerate(texts, start=1)
+    return [text for number, text in numbered if not absent(text, f"text {number}", missing)], lambda found: found
+
+
+def series(texts: Any, missing: str) -> tuple[list[Text], Callable[[list], Any]]:
+    """The same of a column of pandas, whose results have its index."""
+    kept = texts[[not absent(text, f"row {name!r}", missing) for name, text in texts.items()]]
+    return list(kept), lambda found: type(kept)(found, index=kept.index, name=kept.name, dtype=object)
+
+
+def is_series(texts: Any) -> bool:
+    """Whether this is a column of pandas, which is not imported for the question."""
+    return "pandas" in sys.modules and isinstance(texts, sys.modules["pandas"].Series)
+
+
+def absent(text: Any, place: str, missing: str) -> bool:
+    """Whether there is no text here, None, NaN or NA, which is an error unless such rows are to be skipped."""
+    if isinstance(text, str) or (isinstance(text, Iterable) and not isinstance(text, Mapping)):
+        return False
+    if text is None or repr(text) in ("nan", "<NA>", "NaT"):
+        if missing == "skip":
+            return True
+        raise ValueError(f"{place}: the text is missing, got {text!r}; missing='skip' leaves such rows out")
+    raise ValueError(f"{place}: expected a text or a list of words, got {text!r}")
