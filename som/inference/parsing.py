@@ -102,14 +102,14 @@ class Parse:
     def draw(self, binary: bool = False) -> str:
         """The tree as a picture of characters."""
         self.check_drawable()
-        return draw_tree(self.to_nltk(binary))
+        return visible(draw_tree(self.to_nltk(binary)))
 
     def svg(self) -> str:
         """The tree as a picture."""
         import svgling
 
         self.check_drawable()
-        return svgling.draw_tree(self.to_nltk()).get_svg().tostring()
+        return visible(svgling.draw_tree(self.to_nltk()).get_svg().tostring())
 
     _repr_svg_ = svg
 
@@ -164,6 +164,8 @@ def labelled_tree(words: Sequence[str], depths: Sequence[int], labels: Labels) -
     """The n-ary tree: steps of the binarisation disappear, and every constituent and word has its tag.
 
     A word of a constituency tree with no category above it stands alone."""
+    from nltk import Tree as NltkTree
+
     parts: dict[tuple[str, int], list[NltkTree | str]] = {}
     for word, tag in enumerate(labels.leaf):
         parts["leaf", word] = [words[word] if tag == NO_CHAIN else NltkTree(tag, [words[word]])]
