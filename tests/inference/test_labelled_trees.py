@@ -1,0 +1,171 @@
+"""Labelled trees as users meet them: prepared, learnt, parsed, written and measured."""
+
+import json
+
+import nltk
+import pytest
+from datasets import load_from_disk
+
+import som
+from modeling_som.tags_som import Labels
+from som.cli import main
+from som.data import prepare
+from som.inference import Parse
+from som.syntax import Accuracy, Brackets, read_treebank
+from som.training import train
+
+TINY = {"hidden_size": 16, "num_slots": 6, "batch_size": 8, "learning_rate": 0.02, "weight_decay": 0.0, "epochs": 25}
+DROPOUT = {"dropout": 0.0, "embedding_dropout": 0.0, "output_dropout": 0.0}
+
+
+def conllu(*sentences: str) -> str:
+    """Sentences of word/head/relation triples."""
+    blocks = []
+    for sentence in sentences:
+        rows = (token.split("/") for token in sentence.split())
+        lines = (f"{i}\t{word}\t_\t_\t_\t_\t{head}\t{rel}\t_\t_" for i, (word, head, rel) in enumerate(rows, start=1))
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks) + "\n\n"
+
+
+NOUNS = ("dog", "cat", "bird", "cow")
+SENTENCES = [
+    f"the/2/det {one}/3/nsubj sees/0/root the/5/det {other}/3/obj ./3/punct" for one in NOUNS for other in NOUNS
+] + [f"a/3/det big/3/amod {noun}/4/nsubj sleeps/0/root ./4/punct" for noun in NOUNS]
+TREES = "".join(
+    f"(S (NP (DT the) (NN {one})) (VP (VBZ sees) (NP (NNP {other}))) (. .))\n" for one in NOUNS for other in NOUNS
+)
+
+
+@pytest.fixture(scope="module")
+def dependencies(tmp_path_factory):
+    """A model that has learnt a few sentences with their relations by heart, and their file."""
+    return learn(tmp_path_factory.mktemp("dependencies"), "all.conllu", conllu(*SENTENCES))
+
+
+@pytest.fixture(scope="module")
+def constituents(tmp_path_factory):
+    return learn(tmp_path_factory.mktemp("constituents"), "all.mrg", TREES)
+
+
+def learn(folder, name, text):
+    file = folder / name
+    file.write_text(text)
+    prepare({split: [file] for split in ("train", "validation", "test")}, folder / "data")
+    train(folder / "data", folder / "run", **TINY, **DROPOUT)
+    return folder / "run", file
+
+
+def test_prepared_data_have_the_tags_and_their_set(dependencies):
+    data = dependencies[0].parent / "data"
+    tags = json.loads((data / "som.json").read_text())["tree_tags"]
+    assert {"partial", "head", "root", "det", "nsubj", "obj", "amod", "punct"} == set(tags)
+    row = load_from_disk(str(data))["train"][0]
+    names = [[tags[t] if t >= 0 else None for t in row[kind]] for kind in ("leaf_tag", "node_tag")]
+    assert names[0] == [None, "det", "head", "head", "det", "head", "punct", None]
+    assert names[1] == [None, None, "nsubj", "partial", "partial", "obj", "root", None]
+
+
+def test_data_without_tags_are_as_they_were(tmp_path, dependencies):
+    files = {split: [dependencies[1]] for split in ("train", "validation", "test")}
+    summary = prepare(files, tmp_path / "data", tags="none")
+    assert summary["tree_tags"] == []
+    assert "leaf_tag" not in load_from_disk(str(tmp_path / "data"))["train"].column_names
+    with pytest.raises(ValueError, match="tags must be one of universal, full, none"):
+        prepare(files, tmp_path / "other", tags="some")
+
+
+def test_heads_and_relations_are_learnt_and_read(dependencies):
+    model, tokenizer = som.load(dependencies[0])
+    parse = som.parse(model, tokenizer, "the dog sees the cat.")
+    assert parse.heads == [2, 3, 0, 5, 3, 3]
+    assert parse.relations == ["det", "nsubj", "root", "det", "obj", "punct"]
+    assert parse.brackets() == ("(root (nsubj (det the) (head dog)) (head sees) (obj (det the) (head cat)) (punct .))")
+    assert parse.brackets(binary=True) == "((((the dog) sees) (the cat)) .)"
+    assert isinstance(parse.to_nltk(), nltk.Tree) and parse.to_nltk().label() == "root"
+    assert "nsubj" in parse.draw() and "nsubj" in parse.svg() == parse._repr_svg_()
+    assert som.parse(model, tokenizer, "the dog sees the cat.", "beam").relations == parse.relations
+
+
+def test_uas_and_las_are_counted_on_all_words(dependencies):
+    model, tokenizer = som.load(dependencies[0])
+    examples = list(read_treebank([dependencies[1]]))
+    total = som.evaluate(model, tokenizer, examples).counts.total
+    words = sum(len(example.words) for example in examples)
+    assert total.heads == total.relations == Accuracy(words, words)
+    wrong = [type(one)(**{**vars(one), "relations": tuple("x" for _ in one.words)}) for one in examples]
+    total = som.evaluate(model, tokenizer, wrong).counts.total
+    assert (total.heads, total.relations) == (Accuracy(words, words), Accuracy(0, words))
+
+
+def test_categories_are_learnt_and_measured(constituents):
+    model, tokenizer = som.load(constituents[0])
+    parse = som.parse(model, tokenizer, "the dog sees cow .")
+    assert parse.brackets() == "(S (NP the dog) (VP sees (NP cow)) .)"
+    assert parse.heads is None
+    with pytest.raises(ValueError, match="needs heads and relations"):
+        parse.to_conllu()
+    total = som.evaluate(model, tokenizer, read_treebank([constituents[1]])).counts.total
+    assert total.labelled == Brackets(4 * 16, 4 * 16, 4 * 16)
+
+
+def test_conllu_is_what_the_reader_of_treebanks_reads(dependencies, tmp_path):
+    text = ["the dog sees the cat .", "a big bird sleeps."]
+    assert (
+        main(
+            [
+                "parse",
+                "--model",
+                str(dependencies[0]),
+                "--format",
+                "conllu",
+                "--out",
+                str(tmp_path / "a.conllu"),
+                *text,
+            ]
+        )
+        == 0
+    )
+    one, other = read_treebank([tmp_path / "a.conllu"])
+    assert one.heads == (2, 3, 0, 5, 3, 3) and other.relations == ("det", "amod", "nsubj", "root", "punct")
+    lines = (tmp_path / "a.conllu").read_text().splitlines()
+    assert lines[0].startswith("# sent_id = ") and lines[1] == "# text = the dog sees the cat ."
+    assert "SpaceAfter=No" in next(line for line in lines if "\tsleeps\t" in line)
+
+
+def test_what_was_written_as_one_word_has_a_range_in_conllu():
+    labels = Labels(["nsubj", "aux", "advmod", "head", "punct"], [None, "partial", "partial", "partial", "root"])
+    labels = Labels(labels.leaf, labels.node, [4, 4, 4, 0, 4], ["nsubj", "aux", "advmod", "root", "punct"], [1.0] * 5)
+    text = "I didn't sleep."
+    parse = Parse(["I", "did", "n't", "sleep", "."], [(0, 1), (2, 5), (5, 8), (9, 14), (14, 15)], [1, 2, 2, 2, 2])
+    parse = Parse(parse.words, parse.offsets, parse.depths, labels=labels, text=text)
+    rows = [line.split("\t") for line in parse.to_conllu(7).splitlines() if line and line[0] != "#"]
+    assert [row[:2] for row in rows] == [
+        ["1", "I"],
+        ["2-3", "didn't"],
+        ["2", "did"],
+        ["3", "n't"],
+        ["4", "sleep"],
+        ["5", "."],
+    ]
+    assert [row[9] for row in rows] == ["_", "_", "_", "_", "SpaceAfter=No", "_"]
+    assert all(len(row) == 10 for row in rows)
+    assert "RelationProbability=1.0000" in parse.to_conllu(probabilities=True)
+
+
+def test_a_run_can_leave_the_tags_out_and_tags_can_join_later(dependencies, tmp_path):
+    data = dependencies[0].parent / "data"
+    few = {**TINY, **DROPOUT, "epochs": 1}
+    train(data, tmp_path / "plain", **few, tree_tags=[])
+    plain, _ = som.load(tmp_path / "plain")
+    assert plain.config.tree_tags == []
+    train(data, tmp_path / "joined", **{**few, "start": str(tmp_path / "plain")})
+    joined, tokenizer = som.load(tmp_path / "joined")
+    assert som.parse(joined, tokenizer, "the dog sees the cat .").heads is not None
+
+
+def test_a_spacy_doc_has_the_heads(dependencies):
+    pytest.importorskip("spacy")
+    doc = som.parse(*som.load(dependencies[0]), "the dog sees the cat.").to_spacy()
+    assert [token.head.i for token in doc] == [1, 2, 2, 4, 2, 2]
+    assert doc.text == "the dog sees the cat."
