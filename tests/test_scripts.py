@@ -192,12 +192,14 @@ def test_the_comparison_at_the_papers_scale_says_what_its_table_shows(scripts, d
         assert f"| {column} |" in page
 
 
-def test_the_speed_of_training_is_measured_without_changing_the_model(scripts, done):
+def test_the_speed_of_training_is_measured_without_changing_model_or_data(scripts, done):
     folder = done / "runs" / "tiny"
+    files = sorted((folder / "data" / "xs-word3").rglob("*"))
     model, _ = som.load(folder / "xs-word3" / "som-0")
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     speed = scripts("record").training_speed(model, folder / "data" / "xs-word3", batch_size=5, batches=2)
     assert speed["words_per_second"] > 0 and not model.training
+    assert sorted((folder / "data" / "xs-word3").rglob("*")) == files  # a run knows its data by these files
     for name, weight in model.state_dict().items():
         torch.testing.assert_close(weight, before[name], rtol=0, atol=0)
 

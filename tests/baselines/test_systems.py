@@ -179,9 +179,9 @@ def test_the_settings_of_a_system_give_way_to_those_of_the_command(data, tmp_pat
 def test_trees_come_from_depths_or_from_the_system_itself(tokenizer):
     example = Example(["w1", "w2", "w3"], Tree.parse("(w1 (w2 w3))"), "")
     constant = replace(SYSTEMS["lstm"], score=lambda model, sequences: iter([Scored([-1.0] * 4, depths=[])]))
-    assert constant.evaluate(None, tokenizer, [example], "").total.measures()["uf1_nary"] is None
+    assert constant.evaluate(None, tokenizer, [example], "").measures()["uf1_nary"] is None
     with_depths = replace(constant, score=lambda model, sequences: iter([Scored([-1.0] * 4, [0, 1, 2, 3, 1])]))
-    assert with_depths.evaluate(None, tokenizer, [example], "").total.measures()["uf1_nary"] == 1
+    assert with_depths.evaluate(None, tokenizer, [example], "").measures()["uf1_nary"] == 1
     with_trees = replace(constant, trees=lambda model, sentences: iter([Tree.parse("((w1 w2) w3)")]))
     report = with_trees.evaluate(None, tokenizer, [example], "")
-    assert report.total.measures()["uf1_nary"] == 0.5 and report.total.measures()["ppl"] == pytest.approx(2.71828183)
+    assert report.measures()["uf1_nary"] == 0.5 and report.measures()["ppl"] == pytest.approx(2.71828183)
