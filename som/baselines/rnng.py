@@ -202,10 +202,16 @@ class RNNGForCausalLM(LanguageModel):
         loss = None
         if labels is not None:
             targets = labels[after_bos]  # (P,)
-            nats = -(actions + words.gather(1, targets.clamp(min=0)[:, None]).squeeze(1))
-            loss = mean(nats[targets != NONE].sum(), targets, num_items_in_batch)
+            loss = mean(-chosen(actions, words, targets).sum(), targets, num_items_in_batch)
         logits = None if self.training else self.joint_logits(actions, words, after_bos)
         return CausalLMOutput(loss=loss, logits=logits)  # type: ignore[arg-type]
+
+    def sentence_log_probs(self, input_ids: Tensor, mask: Tensor, labels: Tensor, first_sibling: Tensor) -> Tensor:
+        """(B,): log-probability of each sentence with its tree."""
+        actions, words = self.log_probs(input_ids, mask, first_sibling)
+        after_bos = mask & (mask.cumsum(1) > 1)
+        row, _ = after_bos.nonzero(as_tuple=True)
+        return actions.new_zeros(len(mask)).index_add(0, row, chosen(actions, words, labels[after_bos]))
 
     def joint_logits(self, actions: Tensor, words: Tensor, after_bos: Tensor) -> Tensor:
         """(B, T, V): of the next token and the given actions before it; zeros where there is no next token."""
@@ -225,8 +231,9 @@ class RNNGForCausalLM(LanguageModel):
             plan.add(sum(lengths[:row]), first_sibling[row][mask[row]].tolist())
         tops = self.read_stacks(self.compose_all(x, plan), plan)  # (pushes, D)
         choices = torch.tensor(plan.choices, device=x.device).reshape(-1, 4)
-        chosen = self.action_log_probs(tops[choices[:, 0]], choices[:, 2].bool()).gather(1, choices[:, 1:2]).squeeze(1)
-        actions = chosen.new_zeros(len(x)).index_add(0, choices[:, 3], chosen)
+        push, action, may_reduce, token = choices.unbind(1)
+        taken = self.action_log_probs(tops.index_select(0, push), may_reduce.bool()).gather(1, action[:, None])
+        actions = taken.new_zeros(len(x)).index_add(0, token, taken.squeeze(1))
         after_bos = torch.cat([torch.arange(length, device=x.device) for length in lengths]) > 0
         predicting = torch.tensor(plan.predicting, dtype=torch.long, device=x.device)
         return actions[after_bos], self.word_log_probs(tops.index_select(0, predicting))
@@ -280,6 +287,12 @@ class RNNGForCausalLM(LanguageModel):
     def word_log_probs(self, tops: Tensor) -> Tensor:  # (R, D) → (R, V)
         hidden = F.dropout(self.output_norm(tops), self.config.output_dropout, self.training)
         return self.lm_head(hidden).log_softmax(dim=1)
+
+
+def chosen(actions: Tensor, words: Tensor, targets: Tensor) -> Tensor:
+    """(P,): log-probability of every target with the actions before it; 0 where there is none."""
+    log_probs = actions + words.gather(1, targets.clamp(min=0)[:, None]).squeeze(1)
+    return log_probs.masked_fill(targets == NONE, 0)
 
 
 # ---------------------------------------------------------------------------------------------- beam search
@@ -466,8 +479,13 @@ def with_word(one: Hypothesis, top: int) -> Hypothesis:
     return one._replace(top=top, innermost=innermost)
 
 
+def wide_size(size: int) -> int:
+    """The stack LSTM has 4 (D + wide)² weights and the composition 18 D², together the 51 D² of a SOM."""
+    return round(size * ((33 / 4) ** 0.5 - 1))
+
+
 def rnng(settings: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
-    """A new RNNG: its stack LSTM has 4 (D + wide)² weights, its composition 18 D², a SOM's cells and parsers 51 D²."""
-    wide = round(settings.hidden_size * ((33 / 4) ** 0.5 - 1))
-    sizes = {"hidden_size": settings.hidden_size, "wide_size": wide, **vocabulary(tokenizer)}
+    """A new RNNG of a SOM's size."""
+    size = settings.hidden_size
+    sizes = {"hidden_size": size, "wide_size": wide_size(size), **vocabulary(tokenizer)}
     return RNNGForCausalLM(RNNGConfig(**sizes, **dropouts(settings)))

@@ -39,6 +39,7 @@ from som.baselines.rnng import RNNGForCausalLM, rnng, score_rnng
 from som.baselines.scoring import score_neural
 from som.baselines.shift_reduce import ShiftReduce, shift_reduce
 from som.baselines.shift_reduce_lm import ShiftReduceLM, shift_reduce_lm
+from som.baselines.urnng import URNNGForCausalLM, urnng, urnng_trees
 from som.evaluation import (
     BlimpCounts,
     Counts,
@@ -74,6 +75,8 @@ class System:
     trees: Callable[[Any, Sequence[Sentence]], Iterator[Tree]] | None = None
     # for a new run, unless told otherwise: any arguments of `make_settings`, such as beta1
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    # whose trained models a run may begin with; SOMs begin with SOMs
+    starts_with: type[PreTrainedModel] | None = None
 
     @property
     def is_som(self) -> bool:
@@ -134,6 +137,7 @@ SYSTEMS = {
         System("shift-reduce-lm", shift_reduce_lm, ShiftReduceLM, score),
         System("om", ordered_memory, OrderedMemoryForCausalLM, score_neural, ordered_memory_trees),
         System("rnng", rnng, RNNGForCausalLM, score_rnng, defaults=MOMENTUM),
+        System("urnng", urnng, URNNGForCausalLM, score_rnng, urnng_trees, MOMENTUM, RNNGForCausalLM),
     )
 }
 BUILDERS = {name: system.build for name, system in SYSTEMS.items()}
@@ -165,8 +169,10 @@ def train_system(
     """`som.training.train` of a system: SOM by default, and the run's own where one is resumed."""
     recorded = recorded_system(Path(out)) if resume else None
     system = system_named(name or recorded or "som")
-    if foreign := [setting for setting in SOM_SETTINGS if setting in given and not system.is_som]:
+    own = SOM_SETTINGS if system.is_som else ("start",) if system.starts_with else ()
+    if foreign := [setting for setting in SOM_SETTINGS if setting in given and setting not in own]:
         raise ValueError(f"{foreign[0]} is a setting of SOMs, which the system {system.name} does not have")
     if recorded is None:
         given = {**system.defaults, **given}
-    return train(data, out, resume=resume, build=system.build, system=system.name, **given)
+    kind = system.starts_with or SOMForCausalLM
+    return train(data, out, resume=resume, build=system.build, system=system.name, starts_with=kind, **given)

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from modeling_som import SOMForCausalLM
 from modeling_som.layout_som import NONE
 from modeling_som.operators_som import linear, mean
-from som.inference import load
+from som.inference import load_checkpoint
 
 DEAD = -1e4  # instead of -inf, which times the chance 0 is no number
 
@@ -39,9 +39,11 @@ def teach(
     student.register_forward_hook(Teachers(models), with_kwargs=True)
 
 
-def load_of_same_words(path: str, like: SOMForCausalLM, tokenizer: PreTrainedTokenizerBase) -> SOMForCausalLM:
+def load_of_same_words(
+    path: str, like: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, kind: type[PreTrainedModel] = SOMForCausalLM
+) -> PreTrainedModel:
     """The model of a checkpoint, which must have the same vocabulary as another one."""
-    model, known = load(path)
+    model, known = load_checkpoint(path, kind)
     if known.get_vocab() != tokenizer.get_vocab() or model.config.vocab_size != like.config.vocab_size:
         raise ValueError(f"{path}: expected the vocabulary of the data; som prepare --tokenizer model:{path} has it")
     return model

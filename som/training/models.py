@@ -30,14 +30,19 @@ def make_model(
     return model
 
 
-def begin_with(model: SOMForCausalLM, start: str, tokenizer: PreTrainedTokenizerFast) -> None:
-    """Copy the weights of a checkpoint, which must fit."""
-    other = load_of_same_words(start, model, tokenizer)
+def begin_with(
+    model: PreTrainedModel,
+    start: str,
+    tokenizer: PreTrainedTokenizerFast,
+    kind: type[PreTrainedModel] = SOMForCausalLM,
+) -> None:
+    """Copy the weights of a checkpoint of some kind, which must fit; parts that it does not have stay as they are."""
+    other = load_of_same_words(start, model, tokenizer, kind)
     for name in (*SIZES, "layer_norm_eps"):
-        wanted, found = getattr(model.config, name), getattr(other.config, name)
+        wanted, found = (getattr(one.config, name, None) for one in (model, other))
         if wanted != found:
             raise ValueError(f"{start}: expected a model with {name} {wanted}, this one has {found}")
-    if other.config.tree_tags not in ([], model.config.tree_tags):
+    if getattr(other.config, "tree_tags", []) not in ([], getattr(model.config, "tree_tags", [])):
         raise ValueError(f"{start}: expected a model without tags or with those of the data")
     model.load_state_dict({**model.state_dict(), **other.state_dict()})  # its own tagger, where tags join later
 

@@ -27,10 +27,18 @@ from typing import Any
 import torch
 from accelerate import PartialState
 from safetensors import SafetensorError
-from transformers import EarlyStoppingCallback, PrinterCallback, Trainer, TrainingArguments, set_seed
+from transformers import (
+    EarlyStoppingCallback,
+    PreTrainedModel,
+    PrinterCallback,
+    Trainer,
+    TrainingArguments,
+    set_seed,
+)
 
+from modeling_som import SOMForCausalLM
 from som.data import SOMCollator
-from som.inference import load
+from som.inference import load_checkpoint
 from som.interruption import Interrupted, Signals
 from som.provenance import versions
 from som.training.batches import LengthGrouped, TrainingData, WordDropout, load_data
@@ -72,24 +80,26 @@ def train(
     overwrite: bool = False,
     build: Builder = make_model,
     system: str | None = None,
+    starts_with: type[PreTrainedModel] = SOMForCausalLM,
     **given: Any,
 ) -> dict[str, Any]:
     """Train a model on prepared data and return its validation metrics; the best model is then in `out_dir`.
 
     `build` makes the model, a SOM unless others are to be compared with it, and `system` is its name for the record
-    (see `som.baselines.train_system`); `given` are arguments of `make_settings`.
+    (see `som.baselines.train_system`); `given` are arguments of `make_settings`, and the model that they may name as
+    `start` is one of `starts_with`.
     A resumed run keeps the settings it was begun with and ends with the weights it would have had without the break;
     only `epochs` may be changed. Ctrl-C and SIGTERM save a checkpoint, then raise `Interrupted`.
     """
     state = PartialState(cpu=not torch.accelerator.is_available())
     run, data = Path(out_dir), load_data(Path(data_dir))
     seen = record_text(run)
-    record = open_run(run, data, given, resume, overwrite, system)
+    record = open_run(run, data, given, resume, overwrite, system, starts_with)
     settings = make_settings(**record["given"])
     args = training_arguments(settings, run, state.num_processes)
     trainer = make_trainer(settings, args, data, run, build)
     if settings.start and not (resume and seen and any(is_complete(one, record) for one in own_checkpoints(run))):
-        begin_with(trainer.model, settings.start, data.tokenizer)  # type: ignore[arg-type]  # only SOMs begin so
+        begin_with(trainer.model, settings.start, data.tokenizer, starts_with)  # type: ignore[arg-type]
     state.wait_for_everyone()  # all have looked at the folder
     with only_training(run, seen):
         if state.is_main_process:
@@ -147,7 +157,13 @@ def make_trainer(
 
 
 def open_run(
-    run: Path, data: TrainingData, given: dict[str, Any], resume: bool, overwrite: bool, system: str | None = None
+    run: Path,
+    data: TrainingData,
+    given: dict[str, Any],
+    resume: bool,
+    overwrite: bool,
+    system: str | None = None,
+    starts_with: type[PreTrainedModel] = SOMForCausalLM,
 ) -> dict[str, Any]:
     """The record of a new run or of the one to be resumed; refuses folders that are neither."""
     known = (run / RUN).is_file()
@@ -163,8 +179,8 @@ def open_run(
         if other and run.resolve() in (Path(other).resolve(), *Path(other).resolve().parents):
             raise ValueError(f"{other}: expected a model outside of {run}, where the new one goes")
     if given.get("start") and not (known and resume):
-        config = load(given["start"])[0].config
-        given = {**{name: getattr(config, name) for name in SIZES}, **given}
+        config = load_checkpoint(given["start"], starts_with)[0].config
+        given = {**{name: getattr(config, name) for name in SIZES if hasattr(config, name)}, **given}
     if data.tree_tags and not (known and resume):
         given = {"tree_tags": data.tree_tags, **given}
     settings = asdict(make_settings(**given))

@@ -208,9 +208,9 @@ def test_a_few_sentences_are_learnt_by_heart_with_their_trees(sentences, tmp_pat
     model = make_rnng().float().train()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
     batch = batch_of(sentences, "right")
-    for _ in range(300):
+    for _ in range(150):
         optimizer.zero_grad()
         loss = model(**batch).loss
         loss.backward()
