@@ -30,10 +30,20 @@ from som.evaluation import (
     table_of_numbers,
 )
 from som.files import write_whole
-from som.inference import WordSurprisal, generate, load, parse_all, plot, surprisals_all, tree_svg
+from som.inference import (
+    WordSurprisal,
+    generate,
+    load,
+    longest_bar,
+    parse_all,
+    surprisal_figure,
+    surprisals_all,
+    tree_figure,
+)
+from som.provenance import provenance
 from som.syntax import Accuracy, Example, binarise, grammar, read_treebank
 from som.training import LOG
-from som.view import Section, html, learning_curves, svg
+from som.view import Section, html, learning_curves, page, svg, trace
 
 SETTINGS = shlex.split(
     "--hidden-size 128 --dropout 0.1 --output-dropout 0.1 --batch-size 64 --learning-rate 0.002 --weight-decay 0 "
@@ -41,9 +51,27 @@ SETTINGS = shlex.split(
 )
 MEASURES = ("ppl", "p_acc", "p_next_acc", "uf1_binarised", "uf1_nary")
 CONTRAST = "agreement_prepositional_phrase"  # the minimal pairs to show one of
+INTRODUCTION = (
+    "A SOM (Syntactic Ordered Memory) is a language model that parses while it reads: before each word it guesses "
+    "where in the tree the word will go and which word it will be, and once it has seen the word it decides. This one "
+    "was trained from nothing on sentences of a small made-up language that looks like English."
+)
+GLOSSARY = {
+    "ppl": "Perplexity: among how many equally likely words the model hesitates at each place. Lower is better.",
+    "p and p'": "The two parsers: p decides where a word attaches once it is seen, p' guesses it before.",
+    "p acc, p' acc": "How often each is right, given the tree that the model itself has built so far.",
+    "UF1": "Agreement of the brackets with the treebank's, binarised or as they are (n-ary). 100 is perfect.",
+    "minimal pair": "A sentence and an ungrammatical one that differs in a word. Right if the first is more probable.",
+    "surprisal": "-log2 of a word's probability, in bits: the longer the bar, the less it was expected.",
+    "structural, lexical": "The two parts of a word's cost in its tree: its place, and the word itself at this place.",
+    "dashes": "In a tree, a constituent that is not in the treebank's.",
+}
 NOTE = (
     "Perplexity as it is, the rest in per cent. Beside the model: bigrams with Kneser-Ney smoothing, trees that are "
     "all left-branching, and the best that binary trees can do."
+)
+TREES_NOTE = (
+    "The model's trees of the test split. Where a constituent (in dashes) is wrong, the treebank's tree follows."
 )
 
 
@@ -58,19 +86,23 @@ def main() -> int:
 
 def demo(folder: Path, settings: Sequence[str] = SETTINGS) -> int:
     """Prepare, train, measure, show; the exit code is that of the command that went wrong, if one did."""
-    data, run = folder / "data", folder / "model"
-    commands = [["train", str(data), "--out", str(run), *settings, "--resume"]]
-    if not (data / SUMMARY).is_file():
-        commands.insert(0, ["prepare", "builtin", "--out", str(data)])
-    for command in commands:
+    prepare, train = commands(folder, settings)
+    for command in [train] if (folder / "data" / SUMMARY).is_file() else [prepare, train]:
         print(f"\n$ {shlex.join(['som', *command])}", flush=True)
         if code := cli.main(command):
             return code
-    show(folder, Console())
+    show(folder, settings, Console())
     return 0
 
 
-def show(folder: Path, console: Console) -> None:
+def commands(folder: Path, settings: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What makes the data and what trains the model."""
+    data = str(folder / "data")
+    train = ["train", data, "--out", str(folder / "model"), *settings, "--resume"]
+    return ["prepare", "builtin", "--out", data], train
+
+
+def show(folder: Path, settings: Sequence[str], console: Console) -> None:
     """Measure the model, print what it can do, and write the report."""
     model, tokenizer = load(folder / "model")
     examples = list(read_treebank([folder / "data" / "test.conllu"]))
@@ -83,15 +115,37 @@ def show(folder: Path, console: Console) -> None:
     good, bad = surprisals_all(model, tokenizer, [pair.good, pair.bad])
     console.print(surprisal_table(good, bad))
     sections = [
+        Section("What this is", INTRODUCTION),
         Section("How good it is", NOTE, results),
         Section("How it learnt", pictures={"": svg(learning_curves(folder / "model" / LOG))}),
-        Section("A sentence that it made up", made.text, pictures={"": made.parse.svg()}),
-        Section("Sentences it has never seen", pictures=tree_pictures(model, tokenizer, examples)),
-        Section("Surprisal, word by word", contrast(good, bad), pictures={"": svg(plot([good, bad]))}),
+        Section("A sentence that it made up", pictures={made.text: tree_figure(made.parse.tree)}),
+        Section("Sentences it has never seen", TREES_NOTE, pictures=tree_pictures(model, tokenizer, examples)),
+        Section("Surprisal, word by word", contrast(good, bad), pictures=surprisal_pictures(good, bad)),
+        Section("What the words mean", terms=GLOSSARY),
+        Section("How this came about", terms=origin(folder, settings)),
     ]
-    report = folder / "report.html"
+    reading, report = folder / "reading.html", folder / "report.html"
+    write_whole(
+        reading, page([trace(model, tokenizer, text) for text in (pair.good, pair.bad)], "the model of the demo")
+    )
     write_whole(report, html("A SOM of the built-in treebank", sections))
+    console.print(f"\nWatch it read the last two sentences: {reading.resolve().as_uri()}", soft_wrap=True)
     console.print(f"\nThe same with trees and curves: {report.resolve().as_uri()}", soft_wrap=True)
+
+
+def origin(folder: Path, settings: Sequence[str]) -> dict[str, str]:
+    """The commands and versions that made the model."""
+    made = provenance()
+    versions = made["versions"]
+    assert isinstance(versions, dict)
+    prepare, train = (shlex.join(["som", *command]) for command in commands(folder, settings))
+    packages = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return {
+        "data": prepare,
+        "training": train,
+        "commit": str(made["commit"] or "not in a clone"),
+        "versions": packages,
+    }
 
 
 # What is measured
@@ -154,16 +208,23 @@ def contrast(good: Sequence[WordSurprisal], bad: Sequence[WordSurprisal]) -> str
     return f"In “{' '.join(row.word for row in good)}”, {bits}."
 
 
+def surprisal_pictures(*sentences: Sequence[WordSurprisal]) -> dict[str, str]:
+    """Sentences with their surprisals, on one axis."""
+    axis = max(map(longest_bar, sentences))
+    return {" ".join(row.word for row in rows): surprisal_figure(rows, axis) for rows in sentences}
+
+
 def tree_pictures(model: Any, tokenizer: Any, examples: Sequence[Example]) -> dict[str, str]:
-    """The model's trees of some sentences, with the treebank's where it is another."""
+    """The model's trees of some sentences, wrong constituents marked and the treebank's tree below them."""
     shown = [example for example in examples if 8 <= len(example.words) <= 14][:4]
     pictures = {}
     for example, parse in zip(shown, parse_all(model, tokenizer, [one.words for one in shown]), strict=True):
         text, gold = " ".join(example.words), binarise(example.tree)
-        same = parse.tree == gold
-        pictures[f"{text} The model's tree{', which is the treebank’s' * same}:"] = tree_svg(parse.tree)
-        if not same:
-            pictures[f"{text} The treebank's tree, binarised:"] = tree_svg(gold)
+        wrong = set(parse.tree.spans()) - set(gold.spans())
+        verdict = f"Wrong constituents: {len(wrong)}." if wrong else "As in the treebank."
+        pictures[f"{text} {verdict}"] = tree_figure(parse.tree, wrong=wrong)
+        if wrong:
+            pictures[f"{text} The treebank's tree:"] = tree_figure(gold)
     return pictures
 
 

@@ -94,6 +94,17 @@ def test_the_report_is_one_page_that_needs_nothing_else(shown):
     assert "validation perplexity" in page.text and "surprisal" in page.text
 
 
+def test_the_report_explains_its_words_and_says_how_it_came_about(shown):
+    page = Page((shown / "report.html").read_text("utf-8"))
+    assert page.tags.count("dt") == page.tags.count("dd") > 8
+    assert "som prepare builtin" in page.text and " ".join(TINY) in page.text and "torch" in page.text
+
+
+def test_the_demo_also_writes_a_page_that_shows_its_model_reading(shown):
+    text = (shown / "reading.html").read_text("utf-8")
+    assert "Watching a SOM read" in text and '"sentences"' in text
+
+
 def test_pictures_are_well_formed_and_hold_their_words():
     svg = ElementTree.fromstring(tree_svg(Tree.parse("((the dog) barks)")))
     assert {"the", "dog", "barks"} <= {text.strip() for text in svg.itertext()}

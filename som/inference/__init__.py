@@ -14,6 +14,7 @@ from som.inference.parsing import (
     tree_svg,
     write_parse,
 )
+from som.inference.pictures import longest_bar, surprisal_figure, tree_figure
 from som.inference.surprisal import (
     PANELS,
     PLOTTABLE,
@@ -28,7 +29,6 @@ from som.inference.surprisal import (
 )
 
 __all__ = [
-    "write_parse",
     "CONLL_HEADER",
     "CheckpointError",
     "DRAWABLE",
@@ -40,6 +40,7 @@ __all__ = [
     "generate",
     "load",
     "load_checkpoint",
+    "longest_bar",
     "parse",
     "parse_all",
     "parse_chunk",
@@ -47,11 +48,14 @@ __all__ = [
     "plot",
     "quiet",
     "render",
+    "surprisal_figure",
     "surprisals",
     "surprisals_all",
     "surprisals_chunk",
     "surprisals_each",
     "to_dicts",
     "to_tsv",
+    "tree_figure",
     "tree_svg",
+    "write_parse",
 ]

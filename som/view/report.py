@@ -10,42 +10,13 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment
+from som.view.page import TEMPLATES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-TEMPLATE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{{ title }}</title>
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-table { border-collapse: collapse } th, td { padding: .2rem .8rem; text-align: right; border-bottom: 1px solid #ddd }
-th:first-child { text-align: left } figure { margin: 1rem 0; overflow-x: auto } svg { max-width: 100% }
-figcaption, .note { color: #666 }
-</style>
-</head>
-<body>
-<h1>{{ title }}</h1>
-{% for section in sections %}
-<h2>{{ section.title }}</h2>
-{% if section.text %}<p>{{ section.text }}</p>{% endif %}
-{% for name, cells in section.table.items() %}
-{% if loop.first %}<table><tr><th></th>{% for column in cells %}<th>{{ column }}</th>{% endfor %}</tr>{% endif %}
-<tr><th>{{ name }}</th>{% for cell in cells.values() %}<td>{{ cell }}</td>{% endfor %}</tr>
-{% if loop.last %}</table>{% endif %}
-{% endfor %}
-{% for caption, picture in section.pictures.items() %}
-<figure><figcaption>{{ caption }}</figcaption>{{ picture | safe }}</figure>
-{% endfor %}
-{% endfor %}
-</body>
-</html>
-"""
+GREY, WARM, COLD = "#7c828d", "#c9662c", "#3d7cc4"  # to be seen on light and on dark
 
 
 @dataclass(frozen=True)
@@ -56,6 +27,7 @@ class Section:
     text: str = ""
     table: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # cells by row and column
     pictures: Mapping[str, str] = field(default_factory=dict)  # SVG by caption
+    terms: Mapping[str, str] = field(default_factory=dict)  # what they mean
 
 
 def html(title: str, sections: Sequence[Section]) -> str:
@@ -64,17 +36,16 @@ def html(title: str, sections: Sequence[Section]) -> str:
     >>> "<td>&lt;s&gt;</td>" in html("Words", [Section("Special", table={"first": {"word": "<s>"}})])
     True
     """
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(TEMPLATE).render(title=title, sections=sections)
+    return TEMPLATES.get_template("report.html").render(title=title, sections=sections)
 
 
 def svg(figure: Figure) -> str:
-    """A figure as an SVG element, with its text as text, the same for the same figure."""
+    """A figure as an SVG element without background, its text as text, the same for the same figure."""
     from matplotlib import rc_context
 
     file = StringIO()
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "som"}):
-        figure.savefig(file, format="svg", metadata={"Date": None})
+        figure.savefig(file, format="svg", metadata={"Date": None}, transparent=True)
     return re.sub(r"\A.*?(?=<svg)", "", file.getvalue(), flags=re.DOTALL)
 
 
@@ -85,21 +56,23 @@ def learning_curves(log: Path) -> Figure:
     entries = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     figure = Figure(figsize=(10, 2.8), layout="constrained")
     loss, perplexity, accuracy = figure.subplots(1, 3)
-    curve(loss, entries, "loss", "training loss")
-    curve(perplexity, entries, "eval_ppl", "validation perplexity")
-    curve(accuracy, entries, "eval_p_acc", "p acc")
-    curve(accuracy, entries, "eval_p_next_acc", "p' acc")
-    accuracy.legend(frameon=False)
-    accuracy.set_title("validation, decisions as the oracle's", fontsize=10)
+    curve(loss, entries, "loss", "training loss", COLD)
+    curve(perplexity, entries, "eval_ppl", "validation perplexity", COLD)
+    curve(accuracy, entries, "eval_p_acc", "p acc", WARM)
+    curve(accuracy, entries, "eval_p_next_acc", "p' acc", COLD)
+    accuracy.legend(frameon=False, labelcolor=GREY)
+    accuracy.set_title("validation, decisions as the oracle's", fontsize=10, color=GREY)
     for axes in (loss, perplexity, accuracy):
-        axes.set_xlabel("epoch")
+        axes.set_xlabel("epoch", color=GREY)
+        axes.tick_params(colors=GREY)
         axes.spines[["top", "right"]].set_visible(False)
+        axes.spines[["left", "bottom"]].set_color(GREY)
     return figure
 
 
-def curve(axes: Axes, entries: Sequence[Mapping[str, float]], name: str, title: str) -> None:
+def curve(axes: Axes, entries: Sequence[Mapping[str, float]], name: str, title: str, colour: str) -> None:
     """One measure over the epochs, where it was logged."""
     points = [(entry["epoch"], entry[name]) for entry in entries if name in entry]
     if points:
-        axes.plot(*zip(*points, strict=True), "o-", markersize=3, label=title)
-        axes.set_title(title, fontsize=10)
+        axes.plot(*zip(*points, strict=True), "o-", color=colour, markersize=3, label=title)
+        axes.set_title(title, fontsize=10, color=GREY)

@@ -1,0 +1,63 @@
+"""Trees and surprisals as SVG."""
+
+from xml.etree import ElementTree
+
+import pytest
+
+from som.inference import WordSurprisal, longest_bar, surprisal_figure, tree_figure
+from som.syntax import Tree
+
+SVG = "{http://www.w3.org/2000/svg}"
+TREE = Tree.parse("((the <old> dog) (sees it))")
+
+
+def row(number: int, word: str, structural: float | None, lexical: float, depth: int) -> WordSurprisal:
+    total = (structural or 0) + lexical
+    return WordSurprisal(number, word, 0, 0, word, total, structural, lexical, 0.0, 0.0, depth)
+
+
+def parts(svg: str, tag: str, kind: str = "") -> list[ElementTree.Element]:
+    root = ElementTree.fromstring(svg)
+    return [one for one in root.iter(SVG + tag) if not kind or kind in one.get("class", "").split()]
+
+
+def test_a_tree_holds_its_words_as_text_in_their_order():
+    words = [one.text for one in parts(tree_figure(TREE), "text")]
+    assert words == list(TREE.words())
+
+
+def test_every_constituent_is_a_line_and_the_wrong_ones_are_marked():
+    svg = tree_figure(TREE, wrong={(3, 5)})
+    assert len(parts(svg, "path")) == len(TREE.spans())
+    assert len(parts(svg, "path", "wrong")) == 1
+
+
+def test_labels_and_tags_stand_where_they_belong():
+    svg = tree_figure(TREE, labels={(0, 3): "NP", (1, 3): "no constituent"}, tags=["DET", "ADJ", "N", "V", "PRON"])
+    assert [one.text for one in parts(svg, "text", "label")] == ["NP"]
+    assert [one.text for one in parts(svg, "text", "small")] == ["DET", "ADJ", "N", "V", "PRON"]
+
+
+def test_words_do_not_touch_each_other():
+    svg = tree_figure(Tree.parse("(wwwwwwwwwwww mmmmmmmmmmmm 東京都庁舎 iii)"))
+    first, second, third, fourth = (float(one.get("x")) for one in parts(svg, "text"))
+    assert second - first > 150 and third - second > 100 and fourth - third > 40
+
+
+@pytest.mark.parametrize("structural", [1.0, None])
+def test_bars_of_sentences_that_share_an_axis_have_one_scale(structural):
+    short, tall = [row(1, "a", structural, 3.0, 1)], [row(1, "b", structural, 11.0, 1)]
+    axis = max(longest_bar(short), longest_bar(tall))
+    heights = [
+        float(parts(surprisal_figure(rows, axis), "rect", "lexical")[0].get("height")) for rows in (short, tall)
+    ]
+    assert heights[1] / heights[0] == pytest.approx(11 / 3, rel=0.01)
+
+
+def test_both_parts_of_a_surprisal_and_its_number_are_shown():
+    svg = surprisal_figure([row(1, "a", 1.0, 3.0, 1), row(2, "b", 2.0, 2.5, 2)])
+    structural, lexical = (
+        [float(one.get("height")) for one in parts(svg, "rect", kind)] for kind in ("structural", "lexical")
+    )
+    assert structural[1] / lexical[1] == pytest.approx(2 / 2.5, rel=0.01)
+    assert {"4.0", "4.5"} <= {one.text for one in parts(svg, "text", "small")}
