@@ -1,6 +1,7 @@
-"""The snippets of README.md: finds them and runs them, all in one folder with small files of the names they use.
+"""The snippets of README.md and of the pages in docs/: finds them and runs them, each page in a folder of its own with
+small files of the names that it uses.
 
-As a program it writes what they print into README.md: `python tests/readme.py [CHECKPOINT]`, where the checkpoint, if
+As a program it writes what they print into the pages: `python tests/readme.py [CHECKPOINT]`, where the checkpoint, if
 given, takes the place of the one that comes with the package.
 """
 
@@ -8,6 +9,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -27,13 +29,18 @@ from som.training.trainer import train
 
 NAMES = ("train", "dev", "test")  # of the splits, in the names of files
 ROOT = Path(__file__).parent.parent
-README = ROOT / "README.md"
+MADE = ("results.md", "speed.md")  # pages about runs that take hours; their tables are made by scripts
+PAGES = [ROOT / "README.md", *sorted(page for page in (ROOT / "docs").glob("*.md") if page.name not in MADE)]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BRIEF = ["--epochs", "1", "--hidden-size", "120"]  # added to every training: the command is tried, not its result
 DRY = {  # with these flags nothing is installed, and the tests do not run themselves
     "make": ["--dry-run"],
     "pip": ["--dry-run", "--no-deps", "--no-index", "--no-build-isolation"],
 }
+
+
+def page_name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
 class Snippet(NamedTuple):
@@ -44,27 +51,26 @@ class Snippet(NamedTuple):
     text: str
 
 
-def snippets(readme: str) -> list[Snippet]:
+def snippets(page: str) -> list[Snippet]:
     """All fenced blocks, in order."""
-    found = [Snippet(readme.count("\n", 0, m.start()) + 1, m[1], m[2]) for m in FENCE.finditer(readme)]
-    assert 2 * len(found) == len(re.findall(r"^ *```", readme, re.MULTILINE)), "a fence that is no snippet"
+    found = [Snippet(page.count("\n", 0, m.start()) + 1, m[1], m[2]) for m in FENCE.finditer(page)]
+    assert 2 * len(found) == len(re.findall(r"^ *```", page, re.MULTILINE)), "a fence that is no snippet"
     return found
 
 
-def run_all(found: list[Snippet], folder: Path, shipped: Path) -> Iterator[str]:
-    """What each snippet prints, in a folder made by `make_world`; Python snippets continue one another."""
+def run_all(found: list[Snippet], folder: Path, shipped: Path, page: str = "README.md") -> Iterator[str]:
+    """What each snippet of a page prints, in a folder made by `make_world`; Python snippets continue one another."""
     namespace: dict = {"__name__": "__readme__"}
     with chdir(folder), patch.object(loading, "SHIPPED", shipped):
         printed = ""
         for snippet in found:
             if snippet.kind != "text":  # else the output of the one before
-                printed = run(snippet, namespace)
+                printed = run(snippet, namespace, f"{page}:{snippet.line}")
             yield printed
 
 
-def run(snippet: Snippet, namespace: dict) -> str:
+def run(snippet: Snippet, namespace: dict, where: str) -> str:
     """What one snippet prints."""
-    where = f"README.md:{snippet.line}"
     with redirect_stdout(StringIO()) as out:
         if snippet.kind == "python":
             exec(compile(snippet.text, where, "exec"), namespace)
@@ -96,12 +102,14 @@ def run_command(words: list[str], where: str) -> None:
 
 
 def make_world(folder: Path) -> None:
-    """Small files of the names that README uses, and a model of `make demo` that has seen little."""
+    """Small files of the names that the pages use, and a model of `make demo` that has seen little."""
+    folder.mkdir(parents=True, exist_ok=True)
     with chdir(folder):
         for split, name, size in zip(SPLITS, NAMES, (96, 8, 8), strict=True):
             sentences = "".join(islice(grammar.builtin_treebank(split), size))
             for treebank in ("en", "my", "ptb"):
                 Path(f"{treebank}-{name}.conllu").write_text(sentences)
+        Path("sentences.txt").write_text("The dog barks.\nThe boys near the door are happy.\n")
         make_brackets()
         make_targets()
         prepare({split: [f"en-{name}.conllu"] for split, name in zip(SPLITS, NAMES, strict=True)}, "demo/data")
@@ -144,23 +152,25 @@ def make_targets() -> None:
     Path("blimp.jsonl").write_text(2 * (json.dumps(pair) + "\n"))
 
 
-def with_outputs(readme: str, printed: list[str]) -> str:
-    """README with what its snippets print."""
+def with_outputs(page: str, printed: list[str]) -> str:
+    """A page with what its snippets print."""
     outputs = iter(printed)
 
     def fill(match: re.Match) -> str:
         output = next(outputs)
         return f"```text\n{output}```" if match[1] == "text" else match[0]
 
-    return FENCE.sub(fill, readme)
+    return FENCE.sub(fill, page)
 
 
 def main() -> None:
     shipped = Path(sys.argv[1]).absolute() if sys.argv[1:] else loading.SHIPPED
-    readme = README.read_text("utf-8")
     with TemporaryDirectory() as folder:
-        make_world(Path(folder))
-        README.write_text(with_outputs(readme, list(run_all(snippets(readme), Path(folder), shipped))), "utf-8")
+        make_world(world := Path(folder) / "world")
+        for page in PAGES:
+            text = page.read_text("utf-8")
+            own = shutil.copytree(world, Path(folder) / page.relative_to(ROOT).with_suffix(".world"))
+            page.write_text(with_outputs(text, list(run_all(snippets(text), own, shipped, page_name(page)))), "utf-8")
 
 
 if __name__ == "__main__":

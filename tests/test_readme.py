@@ -1,49 +1,91 @@
-"""README is true: every snippet in it runs, and prints what is shown; every file it names is there."""
+"""README and docs/ are true: every snippet runs and prints what is shown; every file that is named is there."""
 
 import json
 import re
+import shutil
+from dataclasses import fields
+from pathlib import Path
 
 import pytest
-from readme import README, ROOT, make_world, run_all, snippets, with_outputs
+from readme import PAGES, ROOT, make_world, page_name, run_all, snippets, with_outputs
 
+import som
+from som.evaluation import LABELS
+from som.inference import WordSurprisal
 from som.inference.loading import SHIPPED
 
-TEXT = README.read_text("utf-8")
+README = (ROOT / "README.md").read_text("utf-8")
+DOCS = ROOT / "docs"
+LINK = re.compile(r"\]\(([^)#:]+)(?:#([\w-]+))?\)")  # to a file of the project
 
 
 @pytest.fixture(scope="module")
-def printed(tmp_path_factory) -> list[str]:
-    """What each snippet printed."""
-    folder = tmp_path_factory.mktemp("readme")
+def world(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("world")
     make_world(folder)
-    return list(run_all(snippets(TEXT), folder, SHIPPED))
+    return folder
 
 
-def test_every_snippet_runs(printed):
-    assert len(printed) == TEXT.count("\n```") // 2
-    for snippet, output in zip(snippets(TEXT), printed, strict=True):
-        assert output or snippet.kind != "text", f"README.md:{snippet.line}: nothing was printed"
-
-
-def test_snippets_print_what_is_shown(printed):
-    assert with_outputs(TEXT, printed) == TEXT, "`python tests/readme.py` writes the outputs"
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_every_snippet_runs_and_prints_what_is_shown(page, world, tmp_path):
+    text = page.read_text("utf-8")
+    folder = shutil.copytree(world, tmp_path / "here")
+    printed = list(run_all(snippets(text), folder, SHIPPED, page_name(page)))
+    for snippet, output in zip(snippets(text), printed, strict=True):
+        assert output or snippet.kind != "text", f"{page_name(page)}:{snippet.line}: nothing was printed"
+    assert with_outputs(text, printed) == text, "`python tests/readme.py` writes the outputs"
 
 
 def test_the_figures_of_the_shipped_model_are_those_of_its_evaluations():
     ewt, beam = (json.loads((ROOT / f"results/shipped/{name}.json").read_text()) for name in ("ewt", "ewt-beam"))
     ppl, uf1 = (ewt["treebank"]["measures"][name] for name in ("ppl", "uf1_binarised"))
-    told = f"a perplexity of {ppl:.1f} on its test\nsplit and a UF1 of {100 * uf1:.1f} against its binarised trees"
-    assert told in TEXT
-    assert f"with a beam of {100 * beam['treebank']['measures']['uf1_binarised']:.1f};" in TEXT
+    told = " ".join(README.split())
+    assert f"perplexity of {ppl:.1f} on its test split" in told
+    assert f"UF1 of {100 * uf1:.1f} against its binarised trees" in told
+    assert f"{100 * beam['treebank']['measures']['uf1_binarised']:.1f} with beam search" in told
 
 
-def test_files_that_are_named_exist():
-    table = TEXT[TEXT.index("## Where things are") :]
-    first_cells = " ".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE))
-    named = re.findall(r"`(.*?)`", first_cells)
-    assert len(named) > 15
-    for name in [*named, *re.findall(r"\]\(([\w/]+\.\w+)\)", TEXT)]:
-        assert (ROOT / name).exists() or (ROOT / "som" / name).is_file(), name
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=page_name)
+def test_links_lead_to_files_and_headings(page):
+    for file, heading in LINK.findall(page.read_text("utf-8")):
+        target = page.parent / file
+        assert target.exists(), file
+        if heading:
+            assert heading in map(anchor, re.findall(r"^#+ (.*)", target.read_text("utf-8"), re.MULTILINE)), file
+
+
+def anchor(heading: str) -> str:
+    """What GitHub makes of a heading.
+
+    >>> anchor("p, p' and `som parse`")
+    'p-p-and-som-parse'
+    """
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def test_the_map_of_the_folders_is_the_tree():
+    listed = re.findall(r"^- `([\w./]+)`", README[README.index("## Folders") :], re.MULTILINE)
+    assert all((ROOT / name).exists() for name in listed)
+    rooms = {f"som/{room.name}/" for room in (ROOT / "som").iterdir() if (room / "__init__.py").exists()}
+    assert rooms <= set(listed)
+
+
+def test_every_page_is_in_the_index():
+    linked = {file for file, _ in LINK.findall((DOCS / "README.md").read_text("utf-8"))}
+    assert {page.name for page in DOCS.glob("*.md")} - {"README.md"} <= linked
+
+
+def test_the_public_names_are_those_listed():
+    listed = re.findall(r"^\| `som\.(\w+)", (DOCS / "api.md").read_text("utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted(som.__all__)
+
+
+def test_the_glossary_explains_every_column_and_every_measure():
+    glossary = (DOCS / "glossary.md").read_text("utf-8")
+    for column in fields(WordSurprisal):
+        assert f"`{column.name}`" in glossary, column.name
+    for label in LABELS.values():
+        assert f"**{label}**" in glossary, label
 
 
 @pytest.mark.parametrize("broken", ["```ruby\nputs 1\n```", "```console\nls\n```", "```python\n1 +\n```"])
