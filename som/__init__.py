@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from modeling_som.scoring_som import score as score
     from som.data import SOMCollator as SOMCollator
     from som.data import prepare as prepare
+    from som.data import treebank_dataset as treebank_dataset
     from som.evaluation import evaluate as evaluate
     from som.inference import Generated as Generated
     from som.inference import Parse as Parse
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 ROOMS = {
     "modeling_som.scoring_som": ("Method", "log_likelihood", "score"),
-    "som.data": ("SOMCollator", "prepare"),
+    "som.data": ("SOMCollator", "prepare", "treebank_dataset"),
     "som.evaluation": ("evaluate",),
     "som.inference": (
         "Generated",

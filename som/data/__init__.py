@@ -1,12 +1,13 @@
 """From treebanks to batches: vocabularies, data sets on disk, the collator."""
 
 from som.data.collator import SOMCollator
-from som.data.datasets import SPLITS, SUMMARY, fingerprint, prepare, token_siblings
+from som.data.datasets import SPLITS, SUMMARY, fingerprint, prepare, token_siblings, treebank_dataset
 from som.data.sources import hub_sentences
 from som.data.summary import summary_table, typical_tree
 from som.data.vocabularies import make_tokenizer, set_word_rules
 
 __all__ = [
+    "treebank_dataset",
     "SOMCollator",
     "SPLITS",
     "SUMMARY",

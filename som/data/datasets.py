@@ -20,7 +20,16 @@ from modeling_som.sentences_som import encode_sentences
 from som.data.sources import Source, source_files
 from som.data.summary import COUNTS, summarise
 from som.data.vocabularies import make_tokenizer
-from som.syntax import CONVERSION_VERSION, SPLITS, Tags, TreebankError, first_siblings, gold_depths, read_file
+from som.syntax import (
+    CONVERSION_VERSION,
+    SPLITS,
+    Tags,
+    TreebankError,
+    first_siblings,
+    gold_depths,
+    read_file,
+    treebank_files,
+)
 
 SUMMARY = "som.json"  # also the sign that a folder holds prepared data
 INTEGERS = List(Value("int32"))
@@ -94,6 +103,23 @@ def prepare(
         vocabulary.save_pretrained(folder)
         (folder / SUMMARY).write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return summary
+
+
+def treebank_dataset(
+    paths: Sequence[str | Path], tokenizer: PreTrainedTokenizerFast, tree_tags: Sequence[str] = ()
+) -> Dataset:
+    """The sentences of treebank files as rows for the `Trainer`, in memory, such as for fine-tuning a model.
+
+    With `tree_tags`, those of the model's configuration, rows also have the tags of their trees.
+    """
+    files = [str(path) for path in treebank_files(paths)]
+    kind = "full" if any(":" in tag for tag in tree_tags) else "universal"
+    rows = list(parsed_rows(files, skip_bad=False, tags=kind))
+    if error := rows[-1]["error"]:
+        raise TreebankError(error)
+    columns = tokenize_batch({name: [row[name] for row in rows] for name in PARSED}, tokenizer, tree_tags)
+    names = ("input_ids", "first_sibling", *(TAGGED if tree_tags else ()))
+    return Dataset.from_dict({name: columns[name] for name in names})
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from trees_enumerated import all_trees
 
 from modeling_som.sentences_som import running_text
 from som.data.collator import SOMCollator
-from som.data.datasets import ENCODED, SPLITS, fingerprint, prepare, token_siblings
+from som.data.datasets import ENCODED, SPLITS, fingerprint, prepare, token_siblings, treebank_dataset
 from som.data.sources import hub_sentences
 from som.data.summary import typical_tree
 from som.data.vocabularies import make_tokenizer
@@ -304,3 +304,17 @@ def test_gpt2_pieces_of_ewt_are_constituents(tmp_path):
     tokenizer = make_tokenizer(kind, [])
     for row in load_from_disk(tmp_path / "out")["test"]:
         assert tokenizer.decode(row["input_ids"][1:-1]) == f" {running_text(row['words'])}"
+
+
+def test_a_treebank_is_a_data_set_for_the_trainer_by_one_function(tmp_path):
+    text = "1\tdogs\t_\t_\t_\t_\t2\tnsubj\t_\t_\n2\tbark\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
+    (tmp_path / "a.conllu").write_text(text)
+    tokenizer = make_tokenizer("word:1", [["dogs", "bark"]])
+    rows = treebank_dataset([tmp_path / "a.conllu"], tokenizer, ["head", "nsubj", "root"])
+    assert rows[0]["input_ids"] == [2, tokenizer.word_id("dogs"), tokenizer.word_id("bark"), 3]
+    assert rows[0]["first_sibling"] == [-1, 0, 1, 0]
+    assert (rows[0]["leaf_tag"], rows[0]["node_tag"]) == ([-100, 1, 0, -100], [-100, -100, 2, -100])
+    assert treebank_dataset([tmp_path / "a.conllu"], tokenizer).column_names == ["input_ids", "first_sibling"]
+    (tmp_path / "b.conllu").write_text(text.replace("\t2\t", "\t9\t"))
+    with pytest.raises(ValueError, match="expected a head in 0…2, got 9"):
+        treebank_dataset([tmp_path / "b.conllu"], tokenizer)
