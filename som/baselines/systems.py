@@ -34,6 +34,7 @@ from som.baselines.gpt2 import GPT2, gpt2
 from som.baselines.lstm import LSTMForCausalLM, lstm
 from som.baselines.onlstm import ONLSTMForCausalLM, ONLSTMSYDForCausalLM, onlstm, onlstm_syd
 from som.baselines.ordered_memory import OrderedMemoryForCausalLM, ordered_memory, ordered_memory_trees
+from som.baselines.prpn import PRPNForCausalLM, prpn
 from som.baselines.rnng import RNNGForCausalLM, rnng, score_rnng
 from som.baselines.scoring import score_neural
 from som.baselines.shift_reduce import ShiftReduce, shift_reduce
@@ -131,6 +132,7 @@ SYSTEMS = {
         System("gpt2", gpt2, GPT2, score_neural, defaults=MOMENTUM),
         System("onlstm", onlstm, ONLSTMForCausalLM, score_neural, distance_trees, MOMENTUM),
         System("onlstm-syd", onlstm_syd, ONLSTMSYDForCausalLM, score_neural, distance_trees, MOMENTUM),
+        System("prpn", prpn, PRPNForCausalLM, score_neural, distance_trees, MOMENTUM),
         System("shift-reduce", shift_reduce, ShiftReduce, score, defaults=PARSER),
         System("shift-reduce-lm", shift_reduce_lm, ShiftReduceLM, score),
         System("om", ordered_memory, OrderedMemoryForCausalLM, score_neural, ordered_memory_trees),
