@@ -29,11 +29,12 @@ def add_train(commands: Any) -> None:
     parser.add_argument("--out", required=True, metavar="RUN", help="where checkpoints and the model go")
     parser.add_argument("--resume", action="store_true", help="go on with the run in RUN, or begin it")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in RUN")
-    note = "som (default), or what it is compared with: lstm, gpt2, onlstm, onlstm-syd, prpn, shift-reduce …"
+    others = "lstm, gpt2, onlstm, onlstm-syd, prpn, om, shift-reduce, shift-reduce-lm, rnng or urnng"
+    note = f"som (default), or what it is compared with: {others}"
     add("--system", metavar="NAME", help=note)
     add("--preset", help="small (default), ptb, bllip-xs, bllip-sm or bllip-md")
     add("--tree", help="dependency (default, 15 slots) or constituency (30 slots)")
-    add("--start", metavar="CHECKPOINT", help="begin with this model, in its sizes, instead of random weights")
+    add("--start", metavar="CHECKPOINT", help="begin with this SOM (urnng: RNNG), in its sizes, not at random")
     add("--epochs", type=positive, metavar="N")
     add("--seed", type=int, metavar="N")
     model = partial(parser.add_argument_group("the model").add_argument, default=argparse.SUPPRESS)

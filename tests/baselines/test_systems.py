@@ -146,6 +146,13 @@ def test_every_system_is_measured_by_one_command(name, runs, treebank, tmp_path,
     assert report["blimp"]["pairs"] == 1
 
 
+def test_the_help_of_training_names_every_system(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    named = " ".join(capsys.readouterr().out.split()).replace("- ", "-")  # long names are broken at hyphens
+    assert all(name in named for name in SYSTEMS)
+
+
 def test_a_run_is_resumed_as_the_system_it_was_begun_with(data, runs):
     with pytest.raises(ValueError, match="was begun with system lstm, cannot be resumed with gpt2"):
         train_system("gpt2", data, runs("lstm"), resume=True)
