@@ -98,4 +98,5 @@ def prepare_command(args: argparse.Namespace) -> None:
         from rich.console import Console
 
         Console().print(summary_table(summary))
-        print(typical_tree(args.out).draw())
+        if tree := typical_tree(args.out):
+            print(tree.draw())
