@@ -15,7 +15,7 @@ from datasets import load_from_disk
 from rich.console import Console
 from rich.table import Table
 
-from som import cli
+from som import cli, progress
 from som.baselines import KneserNey, evaluate_trees, evaluate_words, tree_baselines
 from som.data import SUMMARY
 from som.evaluation import (
@@ -77,6 +77,7 @@ TREES_NOTE = (
 
 def main() -> int:
     """Run the demo and return its exit code."""
+    progress.SECONDS = 8  # somebody is waiting
     try:
         return demo(Path("demo"))
     except KeyboardInterrupt:
@@ -107,7 +108,8 @@ def show(folder: Path, settings: Sequence[str], console: Console) -> None:
     model, tokenizer = load(folder / "model")
     examples = list(read_treebank([folder / "data" / "test.conllu"]))
     bigrams = KneserNey(load_from_disk(str(folder / "data"))["train"]["input_ids"], len(tokenizer), order=2)
-    results = compare(model, tokenizer, bigrams, examples)
+    with progress.progress("measuring", unit="", shown=not sys.stderr.isatty()):
+        results = compare(model, tokenizer, bigrams, examples)
     console.print("", results_table(results))
     (made,) = generate(model, tokenizer, top_p=0.9)
     print(f"\nA sentence that the model made up, as it parses it:\n\n{made.parse.draw()}\n")

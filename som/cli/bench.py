@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 from som.cli.options import add_command, positive
 from som.cli.output import check_outputs, print_json, write_picture
+from som.progress import progress
 from som.provenance import provenance
 
 
@@ -37,7 +39,8 @@ def bench_command(args: argparse.Namespace) -> None:
     logging.set_verbosity_error()  # the library's own GPT-2 makes it warn
     trees = (example.tree for example in read_treebank(args.treebank or []))
     pool = sibling_pool(trees) if args.treebank else builtin_pool()
-    with Console(stderr=True).status("") as status:
+    in_log = not sys.stderr.isatty()
+    with Console(stderr=True).status("") as status, progress("som bench", unit="", shown=in_log):
         report = bench(pool, args.rounds, args.quick, status.update)
     if args.json:
         print_json({"command": args.line, **made_with, **report}, args.json)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from som.cli.options import add_command, add_device, add_method, check_files
+from som.cli.options import add_command, add_device, add_method, check_files, say_next
 from som.cli.output import check_outputs, print_json, write_picture
 from som.locating import find_checkpoint
 from som.progress import progress
@@ -64,6 +65,8 @@ def evaluate_command(args: argparse.Namespace) -> None:
     if args.json:
         sections = {section: result.to_json() for section, result in results.items()}
         print_json({"command": args.line, **made_with, **sections}, args.json)
+    if args.json and args.json != "-" and args.checkpoint:
+        say_next(shlex.join(["som", "push", args.checkpoint, "OWNER/NAME", "--results", args.json]))
     if args.competitors or args.chart:
         compare(args, results["syntaxgym"], others, console)
 

@@ -87,6 +87,11 @@ def progress_bars_only_in_terminals() -> None:
         disable_progress_bars()
 
 
+def say_next(*commands: str) -> None:
+    """What to do with the result."""
+    print(f"next: {' · '.join(commands)}")
+
+
 def add_texts(parser: argparse.ArgumentParser, formats: Sequence[str]) -> None:
     """What the three commands that take text have in common; the first format is the default."""
     parser.add_argument(

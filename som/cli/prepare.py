@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
-from som.cli.options import add_command, check_files, positive, progress_bars_only_in_terminals
+from som.cli.options import add_command, check_files, positive, progress_bars_only_in_terminals, say_next
 from som.cli.output import check_outputs, print_json
+from som.progress import progress
 from som.syntax import SPLITS
 
 
@@ -85,21 +88,24 @@ def prepare_command(args: argparse.Namespace) -> None:
     from som.data import prepare, summary_table, typical_tree
 
     progress_bars_only_in_terminals()
-    summary = prepare(
-        sources,
-        args.out,
-        tokenizer=args.tokenizer,
-        num_slots=args.num_slots,
-        skip_bad=args.skip_bad,
-        num_proc=args.num_proc,
-        overwrite=args.overwrite,
-        tags=args.tags,
-        silver=args.parser if args.text else None,
-    )
+    with progress("som prepare", unit="", shown=not sys.stderr.isatty()):
+        summary = prepare(
+            sources,
+            args.out,
+            tokenizer=args.tokenizer,
+            num_slots=args.num_slots,
+            skip_bad=args.skip_bad,
+            num_proc=args.num_proc,
+            overwrite=args.overwrite,
+            tags=args.tags,
+            silver=args.parser if args.text else None,
+        )
     if args.json:
         print_json(summary, args.json)
     if args.json != "-":
         from rich.console import Console
 
         Console().print(summary_table(summary))
-        print(typical_tree(args.out).draw())
+        if tree := typical_tree(args.out):
+            print(tree.draw())
+        say_next(f"som train {shlex.quote(args.out)} --out RUN")

@@ -14,7 +14,7 @@ from som.cli.output import results_to
 from som.progress import progress
 from som.syntax import is_text, numbered_lines, spacy_pipeline
 
-CHUNK = 512  # lines of a file that are read together
+CHUNK = 128  # lines at most that are read before the first of them is answered
 Spans = Callable[[str], Sequence[tuple[int, int]]]
 
 
@@ -81,7 +81,8 @@ def lines_of_input(stream: Any) -> Iterator[list[Line]]:
     rest, number = b"", 0
     while data := stream.read1(1 << 16):
         *lines, rest = (rest + data).split(b"\n")
-        yield numbered(lines, number)
+        for first in range(0, len(lines), CHUNK):
+            yield numbered(lines[first : first + CHUNK], number + first)
         number += len(lines)
     yield numbered([rest], number)
 

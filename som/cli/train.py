@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from som.cli.options import add_command, positive, progress_bars_only_in_terminals
+from som.cli.options import add_command, positive, progress_bars_only_in_terminals, say_next
 
 
 def add_train(commands: Any) -> None:
@@ -65,6 +66,7 @@ def add_train(commands: Any) -> None:
     steps("--teachers", nargs="+", metavar="RUN", help="learn from what these models expect, too")
     steps("--early-stopping", type=positive, metavar="N", help="stop after N epochs without improvement")
     steps("--save-steps", type=positive, metavar="N", help="a checkpoint every N steps, not only after each epoch")
+    steps("--report-to", nargs="+", metavar="T", help="tensorboard, wandb, trackio or none (default: what is there)")
     steps("--bf16", action="store_true", help="mixed precision")
     steps("--trainer", type=trainer_argument, action="append", metavar="NAME=VALUE", help="any TrainingArguments")
 
@@ -98,3 +100,5 @@ def train_command(args: argparse.Namespace) -> None:
     metrics = train_system(system, args.data, args.out, resume=args.resume, overwrite=args.overwrite, **given)
     if metrics:
         print(f"{args.out}: the model of epoch {metrics['epoch']:g}, validation perplexity {metrics['ppl']:.2f}")
+        run = shlex.quote(args.out)
+        say_next(f"som evaluate {run} --treebank TEST.conllu --json results.json", f"som parse --model {run} 'a text'")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from itertools import accumulate
 from pathlib import Path
@@ -31,6 +32,12 @@ from som.syntax import (
     treebank_files,
 )
 
+try:
+    import fcntl
+except ImportError:  # Windows, where scratch folders stay after a kill
+    fcntl = None  # type: ignore[assignment]
+
+LOCK = ".som-prepare.lock"
 SUMMARY = "som.json"  # also the sign that a folder holds prepared data
 INTEGERS = List(Value("int32"))
 PARSED = Features(
@@ -133,13 +140,31 @@ def written_whole(folder: Path, overwrite: bool) -> Iterator[Path]:
         if not overwrite:
             raise FileExistsError(f"{folder}: holds prepared data already, which --overwrite would replace")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
+    remove_abandoned(folder)
+    with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch, in_use(Path(scratch)):
         new = Path(scratch) / "new"
         new.mkdir()
         yield new
         if folder.exists():
             folder.rename(Path(scratch) / "old")
         new.rename(folder)
+
+
+@contextmanager
+def in_use(scratch: Path) -> Iterator[None]:
+    """A lock on a scratch folder, which ends with the process, however that dies."""
+    with open(scratch / LOCK, "w") as file:
+        if fcntl:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove the scratch folders of this folder that were left behind by a kill: ours, and nobody holds their lock."""
+    for lock in folder.parent.glob(f".{folder.name}-*/{LOCK}") if fcntl else ():
+        with suppress(OSError), open(lock, "r+") as file:  # else it is in use, or another's
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.parent)
 
 
 def known_tags(parsed: Dataset) -> list[str]:

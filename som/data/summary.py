@@ -13,6 +13,7 @@ from rich.table import Table
 
 from som.syntax import Tree
 
+SHOWN = 30  # words of a tree that fits on a screen
 COUNTS = Features({name: Value("int32") for name in ("depth", "depth_sum", "lifted", "unknown")})
 
 
@@ -69,8 +70,11 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     return table
 
 
-def typical_tree(folder: str | Path) -> Tree:
-    """A tree to show: the first of the training split that is neither very short nor very long."""
+def typical_tree(folder: str | Path) -> Tree | None:
+    """A tree to show: the first of the training split that is neither very short nor very long, or the shortest.
+
+    None if that does not fit on a screen."""
     train = load_from_disk(str(folder))["train"]
-    lengths = enumerate(len(words) for words in train[: min(len(train), 1000)]["words"])
-    return Tree.parse(train[next((row for row, length in lengths if 6 <= length <= 12), 0)]["tree"])
+    lengths = [len(words) for words in train[: min(len(train), 1000)]["words"]]
+    row = min(range(len(lengths)), key=lambda row: (0, row) if 6 <= lengths[row] <= 12 else (1, lengths[row]))
+    return Tree.parse(train[row]["tree"]) if lengths[row] <= SHOWN else None

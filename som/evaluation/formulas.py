@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 EQUAL_ABSOLUTE, EQUAL_RELATIVE = 1e-3, 1e-5  # surprisals that a formula calls equal differ by no more, as upstream
 Name = tuple[int, str]  # region number and condition, as formulas name them
 TOKEN = re.compile(r"\s*(?:\(\s*(\d+)\s*;\s*%([^%]+)%\s*\)|(\d+(?:\.\d+)?)|([-+<>=&()\[\]]))")
+NESTED = 50  # brackets in each other: the parser is recursive
 NUMERIC, LOGICAL = "a number", "a comparison"
 
 
@@ -45,13 +46,18 @@ class FormulaParser:
 
     def __init__(self, text: str):
         self.text, self.position, self.names = text, 0, set[Name]()
+        self.open_brackets = 0
+
+    @property
+    def shown(self) -> str:
+        return repr(self.text if len(self.text) <= 200 else f"{self.text[:200]}…")
 
     def error(self, expected: str) -> ValueError:
-        return ValueError(f"expected {expected} at character {self.position + 1} of the formula {self.text!r}")
+        return ValueError(f"expected {expected} at character {self.position + 1} of the formula {self.shown}")
 
     def check(self, kind: str, wanted: str) -> None:
         if kind != wanted:
-            raise ValueError(f"expected {wanted}, got {kind}, in the formula {self.text!r}")
+            raise ValueError(f"expected {wanted}, got {kind}, in the formula {self.shown}")
 
     def accept(self, symbols: str) -> str:
         """The next symbol if it is one of these, which is then behind us; otherwise nothing."""
@@ -62,13 +68,14 @@ class FormulaParser:
         return token[4]
 
     def conjunction(self) -> tuple[str, Value]:
-        kind, left = self.comparison()
+        kind, first = self.comparison()
+        parts = [first]
         while self.accept("&"):
-            other, right = self.comparison()
+            other, part = self.comparison()
             self.check(kind, LOGICAL)
             self.check(other, LOGICAL)
-            left = both(left, right)
-        return kind, left
+            parts.append(part)
+        return kind, all_of(parts) if len(parts) > 1 else first
 
     def comparison(self) -> tuple[str, Value]:
         kind, left = self.sum()
@@ -81,19 +88,24 @@ class FormulaParser:
         return LOGICAL, compare(operator, left, right)
 
     def sum(self) -> tuple[str, Value]:
-        kind, left = self.atom()
+        kind, first = self.atom()
+        terms = [(1, first)]
         while operator := self.accept("+-"):
-            other, right = self.atom()
+            other, term = self.atom()
             self.check(kind, NUMERIC)
             self.check(other, NUMERIC)
-            left = add(left, right, 1 if operator == "+" else -1)
-        return kind, left
+            terms.append((1 if operator == "+" else -1, term))
+        return kind, sum_of(terms) if len(terms) > 1 else first
 
     def atom(self) -> tuple[str, Value]:
         if opening := self.accept("[("):
+            if self.open_brackets == NESTED:
+                raise self.error(f"at most {NESTED} brackets in each other")
+            self.open_brackets += 1
             inner = self.conjunction()
             if not self.accept("]" if opening == "[" else ")"):
                 raise self.error("a closing bracket")
+            self.open_brackets -= 1
             return inner
         token = TOKEN.match(self.text, self.position)
         if not token or token[4]:
@@ -110,12 +122,12 @@ def constant(number: float) -> Value:
     return lambda surprisals: number
 
 
-def both(left: Value, right: Value) -> Value:
-    return lambda surprisals: left(surprisals) and right(surprisals)
+def all_of(parts: Sequence[Value]) -> Value:
+    return lambda surprisals: all(part(surprisals) for part in parts)
 
 
-def add(left: Value, right: Value, sign: int) -> Value:
-    return lambda surprisals: left(surprisals) + sign * right(surprisals)
+def sum_of(terms: Sequence[tuple[int, Value]]) -> Value:
+    return lambda surprisals: sum(sign * term(surprisals) for sign, term in terms)
 
 
 def compare(operator: str, left: Value, right: Value) -> Value:

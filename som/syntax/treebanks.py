@@ -7,6 +7,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -294,27 +295,51 @@ def dependents_first(heads: Sequence[int]) -> list[int]:
 def lift(heads: Sequence[int]) -> tuple[list[int], int]:
     """Make a tree projective: the shortest arc that crosses others moves up to its head's head, until none does.
 
+    An arc crosses others if it is over a word that does not descend from its head. When a word moves up, only its
+    former head loses descendants, so that only arcs of that head can begin to cross others; none ever stops.
+
     >>> lift([3, 4, 0, 3])
     ([3, 3, 0, 3], 1)
     """
-    lifted = list(heads)
-    while (arc := _shortest_crossing(lifted)) is not None:
-        lifted[arc] = lifted[lifted[arc] - 1]
+    lifted, below = list(heads), descendants(heads)
+    crossing: list[tuple[int, int]] = []  # a heap of the arcs that cross others: length and dependent
+    others: list[list[int]] = [[] for _ in range(len(heads) + 1)]  # by head, the dependents of all other arcs
+    unseen = list(range(len(heads)))
+    while unseen or crossing:
+        for word in unseen:
+            if crosses(word, lifted[word], below):
+                heappush(crossing, (abs(word - lifted[word] + 1), word))
+            else:
+                others[lifted[word]].append(word)
+        unseen = []
+        if crossing:
+            _, word = heappop(crossing)
+            head = lifted[word]
+            lifted[word] = lifted[head - 1]
+            below[head - 1] &= ~below[word]
+            unseen, others[head] = [word, *others[head]], []
     return lifted, sum(new != old for new, old in zip(lifted, heads, strict=True))
 
 
-def _shortest_crossing(heads: Sequence[int]) -> int | None:
-    """The dependent of the shortest arc over a word that does not descend from the arc's head."""
-    below = [1 << word for word in range(len(heads))]  # a word and its descendants, as bits
+def crosses(word: int, head: int, below: Sequence[int]) -> bool:
+    """Whether an arc is over a word that does not descend from its head."""
+    if head == 0:
+        return False
+    left, right = sorted((word, head - 1))
+    return bool(((1 << right) - (2 << left)) & ~below[head - 1])
+
+
+def descendants(heads: Sequence[int]) -> list[int]:
+    """Of each word, the word itself and all below it, as bits.
+
+    >>> [bin(below) for below in descendants([2, 0, 2])]
+    ['0b1', '0b111', '0b100']
+    """
+    below = [1 << word for word in range(len(heads))]
     for word in dependents_first(heads):
         if heads[word]:
             below[heads[word] - 1] |= below[word]
-    crossing = []
-    for word, head in enumerate(heads):
-        left, right = sorted((word, head - 1))
-        if head and ((1 << right) - (2 << left)) & ~below[head - 1]:  # the words between, without those below
-            crossing.append((right - left, word))
-    return min(crossing)[1] if crossing else None
+    return below
 
 
 # Bracketed trees: constituents, of which function tags and traces do not matter

@@ -18,6 +18,7 @@ from transformers import PreTrainedModel, TrainerCallback, TrainerControl, Train
 
 from som.files import write_whole
 from som.interruption import Signals
+from som.progress import Progress as Lines
 from som.training.runs import note_files, remove_old
 
 
@@ -110,21 +111,23 @@ class JsonLines(TrainerCallback):
 
 
 class ProgressBar(TrainerCallback):
-    """One live bar in terminals, and one line for every validation everywhere."""
+    """One live bar in terminals, in log files a line every so often, and one line for every validation everywhere."""
 
-    def __init__(self, progress: Progress):
-        self.progress = progress
+    def __init__(self, progress: Progress, lines: Lines):
+        self.progress, self.lines = progress, lines
         self.started = time.monotonic()
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         self.task = self.progress.add_task("training", total=state.max_steps, completed=state.global_step)
+        self.lines.total, self.lines.count = state.max_steps, state.global_step
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         self.progress.update(self.task, completed=state.global_step)
+        self.lines.count = state.global_step
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         if "loss" in state.log_history[-1]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
 from pathlib import Path
@@ -50,6 +50,7 @@ class TrainSettings:
     gradient_accumulation: int = 1
     bf16: bool = False
     trainer: Mapping[str, Any] = field(default_factory=dict)  # further TrainingArguments
+    report_to: list[str] = field(default_factory=list)  # of `TRACKERS`, or "none"; empty for what is installed
 
 
 SETTINGS = ("preset", "tree", "dsom", *(one.name for one in fields(TrainSettings)))
@@ -85,6 +86,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "epochs": 15,
     },
 }
+TRACKERS = ("tensorboard", "wandb", "trackio")  # what draws learning curves, if it is installed
 NUM_SLOTS = {"dependency": 15, "constituency": 30}
 
 
@@ -135,6 +137,18 @@ def refuse_label_smoothing() -> None:
     raise ValueError("label smoothing is not possible: the Trainer's would leave out the structure loss")
 
 
+def trackers(names: Sequence[str]) -> list[str]:
+    """What the Trainer reports to: TensorBoard, if it is there, unless others are asked for, or none."""
+    if not names:
+        return ["tensorboard"] if find_spec("tensorboard") else []
+    for name in names:
+        if name not in (*TRACKERS, "none"):
+            raise ValueError(f"report_to must be one of {', '.join(TRACKERS)} or none, got {name!r}")
+        if name != "none" and not find_spec(name):
+            raise ValueError(f"report_to {name}: {name} is not installed: pip install {name}")
+    return [name for name in names if name != "none"]
+
+
 def training_arguments(settings: TrainSettings, run: Path, processes: int) -> TrainingArguments:
     """The settings in the Trainer's words."""
     share = processes * settings.gradient_accumulation
@@ -173,7 +187,7 @@ def training_arguments(settings: TrainSettings, run: Path, processes: int) -> Tr
         "restore_callback_states_from_checkpoint": True,
         "logging_steps": 50,
         "logging_nan_inf_filter": False,  # the callback `Divergence` stops the training instead
-        "report_to": ["tensorboard"] if find_spec("tensorboard") else [],
+        "report_to": trackers(settings.report_to),
         "disable_tqdm": True,
     }
     if clash := sorted(ours.keys() & settings.trainer.keys()):

@@ -40,6 +40,7 @@ from modeling_som import SOMForCausalLM
 from som.data import SOMCollator
 from som.inference import load_checkpoint
 from som.interruption import Interrupted, Signals
+from som.progress import progress
 from som.provenance import versions
 from som.training.batches import LengthGrouped, TrainingData, WordDropout, load_data
 from som.training.callbacks import Checkpoints, Divergence, JsonLines, ProgressBar, progress_bar
@@ -116,8 +117,10 @@ def train(
 def continue_training(trainer: Trainer, checkpoint: Path | None, epochs: int) -> None:
     """Train from the checkpoint, or from the beginning, to the end."""
     if checkpoint is None or not is_finished(checkpoint, epochs):
-        with progress_bar(PartialState().is_main_process) as progress:
-            trainer.add_callback(ProgressBar(progress))
+        main = PartialState().is_main_process
+        in_log = main and not sys.stderr.isatty()
+        with progress_bar(main) as bar, progress("som train", unit="steps", shown=in_log) as lines:
+            trainer.add_callback(ProgressBar(bar, lines))
             last = None if checkpoint is None else str(checkpoint)
             trainer.train(resume_from_checkpoint=last, ignore_keys_for_eval=["past_key_values", "tag_loss"])
 

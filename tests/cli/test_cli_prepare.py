@@ -12,6 +12,7 @@ from transformers import AutoTokenizer
 
 from som import cli
 from som.syntax.treebanks import to_conllu
+from som.training.settings import trackers
 
 SENTENCE = (["the", "old", "dog", "barks", "very", "loudly", "."], [3, 3, 4, 0, 6, 4, 4])
 
@@ -38,10 +39,37 @@ def test_a_treebank_is_prepared_and_shown(corpus, capsys):
     code, out, _ = run(capsys, "prepare", *corpus)
     assert code == 0
     assert "sentences" in out and "lifted arcs" in out and "dependency trees" in out
-    assert "loudly" in out.splitlines()[-1]  # the drawn tree
+    assert "loudly" in out.splitlines()[-2]  # the drawn tree
+    assert out.splitlines()[-1] == "next: som train out --out RUN"
     assert list(load_from_disk("out")) == ["train", "validation", "test"]
     tokenizer = AutoTokenizer.from_pretrained("out")
     assert tokenizer("the old dog")["input_ids"] == load_from_disk("out")["test"][0]["input_ids"][:4]
+
+
+def test_the_result_of_each_command_is_what_the_next_one_takes(corpus, capsys, monkeypatch):
+    monkeypatch.setattr("som.progress.SECONDS", 0.05)
+    assert run(capsys, "prepare", *corpus)[0] == 0
+    sizes = ["--hidden-size", "8", "--epochs", "1", "--batch-size", "1"]
+    code, out, err = run(capsys, "train", "out", "--out", "a run", *sizes, "--report-to", "none")
+    assert code == 0
+    assert out.splitlines()[-1].startswith("next: som evaluate 'a run' --treebank")
+    assert " of 2 steps [0:0" in err  # standard error is no terminal: a line every so often
+    code, out, _ = run(capsys, "evaluate", "a run", "--treebank", "test.conllu", "--json", "results.json")
+    assert code == 0
+    assert out.splitlines()[-1] == "next: som push 'a run' OWNER/NAME --results results.json"
+
+
+def test_training_reports_only_to_what_is_installed(corpus, capsys, monkeypatch):
+    assert run(capsys, "prepare", *corpus)[0] == 0
+    monkeypatch.setattr("som.training.settings.find_spec", lambda name: None)
+    code, _, err = run(capsys, "train", "out", "--out", "run", "--report-to", "wandb")
+    assert (code, err) == (2, "som train: error: report_to wandb: wandb is not installed: pip install wandb\n")
+    code, _, err = run(capsys, "train", "out", "--out", "run", "--report-to", "paper")
+    assert code == 2 and "report_to must be one of tensorboard, wandb, trackio or none, got 'paper'" in err
+    assert not os.path.exists("run")
+    assert trackers([]) == trackers(["none"]) == []
+    monkeypatch.setattr("som.training.settings.find_spec", lambda name: name)
+    assert trackers([]) == ["tensorboard"] and trackers(["wandb", "trackio"]) == ["wandb", "trackio"]
 
 
 def test_the_summary_is_printed_or_written_as_json(corpus, capsys):

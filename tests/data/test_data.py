@@ -8,7 +8,16 @@ from trees_enumerated import all_trees
 
 from modeling_som.sentences_som import running_text
 from som.data.collator import SOMCollator
-from som.data.datasets import ENCODED, SPLITS, fingerprint, prepare, token_siblings, treebank_dataset
+from som.data.datasets import (
+    ENCODED,
+    LOCK,
+    SPLITS,
+    fingerprint,
+    in_use,
+    prepare,
+    token_siblings,
+    treebank_dataset,
+)
 from som.data.sources import hub_sentences
 from som.data.summary import typical_tree
 from som.data.vocabularies import make_tokenizer
@@ -293,6 +302,28 @@ def test_an_eos_that_is_also_bos_or_pad_is_still_a_label_at_the_end_of_a_row():
 def test_the_tree_to_show_is_a_typical_one(files, tmp_path):
     prepare(files, tmp_path / "out")
     assert typical_tree(tmp_path / "out").words() == tuple(HEARING[0])
+
+
+def test_a_tree_too_long_to_look_at_is_not_shown(tmp_path):
+    long, short = (["w"] * n for n in (2000, 15))
+    for name, sentences in (("long", [long]), ("both", [long, short])):
+        text = "".join(to_conllu(words, [0, *range(1, len(words))]) for words in sentences)
+        (tmp_path / name).write_text(text)
+        prepare({split: [tmp_path / name] for split in ("train", "validation", "test")}, tmp_path / f"{name}-out")
+    assert typical_tree(tmp_path / "long-out") is None
+    assert typical_tree(tmp_path / "both-out").words() == tuple(short)
+
+
+def test_what_a_killed_preparation_left_is_removed_by_the_next_one_alone(files, tmp_path):
+    """And neither what another one is still writing, nor what somebody else called so."""
+    left, used, foreign = (tmp_path / f".out-{name}" for name in ("left", "used", "foreign"))
+    for folder in (left, used, foreign):
+        folder.mkdir()
+        (folder / "data").write_text("x")
+    (left / LOCK).touch()
+    with in_use(used):
+        prepare(files, tmp_path / "out")
+        assert [folder.exists() for folder in (left, used, foreign)] == [False, True, True]
 
 
 @needs_data

@@ -98,6 +98,15 @@ def test_a_malformed_formula_is_refused_with_its_place(text, message):
         Formula.parse(text)
 
 
+def test_formulas_of_thousands_of_terms_are_read_and_evaluated():
+    terms = " + ".join(["(1;%a%)"] * 5000)
+    assert Formula.parse(f"{terms} = 10000").holds(VALUES)
+    assert Formula.parse(" & ".join(["(1;%a%) < 3"] * 5000)).holds(VALUES)
+    with pytest.raises(ValueError, match="expected at most 50 brackets in each other at character 52") as caught:
+        Formula.parse("[" * 5000 + "(1;%a%) < 3" + "]" * 5000)
+    assert len(str(caught.value)) < 400
+
+
 @given(st.text("()[]<>=&+-;% 12ab.", max_size=30))
 def test_any_other_text_is_a_formula_or_a_value_error(text):
     try:

@@ -1,4 +1,5 @@
 import gzip
+import random
 import sys
 from itertools import product
 from pathlib import Path
@@ -224,6 +225,38 @@ def test_every_dependency_tree_is_lifted_to_a_projective_one_along_its_own_ances
             assert new == old or new in list(ancestors(heads, word))[2:]
 
 
+def lift_by_definition(heads):
+    """Looks at every arc anew after every step."""
+    lifted = list(heads)
+    while True:
+        below = [{v for v in range(1, len(heads) + 1) if w in ancestors(lifted, v)} for w in range(1, len(heads) + 1)]
+        crossing = [
+            (abs(word - head), word)
+            for word, head in enumerate(lifted, start=1)
+            if head and not set(range(min(word, head) + 1, max(word, head))) <= below[head - 1]
+        ]
+        if not crossing:
+            return lifted, sum(new != old for new, old in zip(lifted, heads, strict=True))
+        _, word = min(crossing)
+        lifted[word - 1] = lifted[lifted[word - 1] - 1]
+
+
+@pytest.mark.parametrize("length", range(1, 6))
+def test_lifting_is_what_its_definition_says_for_every_small_tree(length):
+    assert all(lift(heads) == lift_by_definition(heads) for heads in all_heads(length))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_lifting_is_what_its_definition_says_for_large_trees(seed):
+    rng = random.Random(seed)
+    order = rng.sample(range(1, 31), 30)
+    heads = [0] * 30
+    for place, word in enumerate(order[1:], start=1):
+        heads[word - 1] = order[rng.randrange(max(0, place - 4), place)]
+    assert lift(heads) == lift_by_definition(heads)
+    assert lift(heads)[1] > 5  # or there is little to test
+
+
 @pytest.mark.parametrize("length", range(1, 6))
 def test_the_constituents_of_a_projective_dependency_tree_are_its_subtrees(length):
     for heads in filter(is_projective, all_heads(length)):
@@ -331,6 +364,16 @@ def test_text_is_read_line_by_line(tmp_path):
     (tmp_path / "latin").write_bytes(b"fine\n\xe9\n")
     with pytest.raises(TreebankError, match="latin:2: expected text in UTF-8"):
         list(read_text([tmp_path / "latin"]))
+
+
+def test_a_model_that_spacy_is_without_is_one_line_with_the_remedy(monkeypatch):
+    def load(name):
+        raise OSError(f"[E050] Can't find model '{name}'.\nIt doesn't seem to be a Python package.")
+
+    monkeypatch.setitem(sys.modules, "spacy", SimpleNamespace(load=load))
+    for parser, model in (("spacy", "en_core_web_sm"), ("spacy:de", "de")):
+        with pytest.raises(ValueError, match=f"spaCy has no model '{model}': python -m spacy download {model}$"):
+            next(parse_text(["a"], parser))
 
 
 def test_a_parser_that_is_unknown_or_not_installed_is_named(monkeypatch):
