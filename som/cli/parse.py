@@ -25,7 +25,7 @@ def add_parse(commands: Any) -> None:
         "  som parse --file sentences.txt --format evalb --out trees.txt\n"
         "  som parse --method beam --format svg 'the dog barks .' > tree.svg",
     )
-    add_texts(parser, ["tree", "brackets", "conllu", "evalb", "conll", "svg", "json"])
+    add_texts(parser, ["tree", "brackets", "conllu", "evalb", "conll", "svg", "arcs", "json"])
     add_splitting(parser)
     parser.add_argument("--binary", action="store_true", help="trees as the model builds them, without labels")
     parser.add_argument("--probabilities", action="store_true", help="with conllu: how probable each relation is")
@@ -37,14 +37,14 @@ def parse_command(args: argparse.Namespace) -> int:
     check_outputs(None, args.out, args.json)
     check_model(args)
     spans = splitter(args)
-    if args.format == "svg":
+    if args.format in ("svg", "arcs"):
         only_piece(args, "an SVG shows", spans)
     from modeling_som.scoring_som import Method
     from som.inference import CONLL_HEADER, DRAWABLE, load, parse_chunk
 
     model, tokenizer = load(args.model, device=args.device)
     method = Method.of(model, args.method, args.k, args.seed)
-    longest = DRAWABLE if texts_wanted(args) and args.format in ("tree", "svg") else None
+    longest = DRAWABLE if texts_wanted(args) and args.format in ("tree", "svg", "arcs") else None
 
     def read(pieces: list[Piece]) -> Iterator[list[Answer] | ValueError]:
         texts = [piece.text.split() if args.words else piece.text for piece in pieces]

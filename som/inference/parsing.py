@@ -111,6 +111,15 @@ class Parse:
         self.check_drawable()
         return visible(svgling.draw_tree(self.to_nltk()).get_svg().tostring())
 
+    def arcs(self) -> str:
+        """The dependencies as a picture: an arc from every head to its dependents."""
+        from som.inference.pictures import dependency_figure
+
+        if self.heads is None or self.relations is None:
+            raise ValueError("arcs need heads and relations, which this model does not know")
+        self.check_drawable()
+        return dependency_figure([visible(word) for word in self.words], self.heads, self.relations)
+
     _repr_svg_ = svg
 
     def check_drawable(self) -> None:
@@ -246,7 +255,8 @@ def render(parses: Sequence[Parse], form: str, binary: bool = False, probabiliti
 def write_parse(
     parse: Parse, form: str, binary: bool = False, probabilities: bool = False, sent_id: str | int = 1
 ) -> str:
-    """A tree as text: `tree` (a picture), `svg`, `conllu`, `conll`, or on one line as `brackets`, `evalb` or `text`.
+    """A tree as text: `tree` (a picture), `conllu`, `conll`, or on one line as `brackets`, `evalb` or `text`; as SVG:
+    `svg` (the tree) or `arcs` (the dependencies).
 
     `binary` shows the tree as the model builds it, without labels."""
     if form == "conllu":
@@ -254,6 +264,7 @@ def write_parse(
     written = {
         "tree": lambda: parse.draw(binary) + "\n",
         "svg": parse.svg,
+        "arcs": parse.arcs,
         "conll": parse.conll,
         "brackets": lambda: parse.brackets(binary),
         "evalb": parse.evalb,

@@ -13,6 +13,7 @@ from som.syntax import Bracket, Tree, tree_from_depths
 
 Span = tuple[int, int]  # first word, 1 + last word
 LEVEL, LEFT, BARS = 22, 34, 100  # height of a level of the tree, width of the axis, height of the longest bar
+ARC = 30  # height of a level of arcs
 NARROW, WIDE = set("iljtfr.,:;!'|I()[]"), set("mwMW@%")
 STYLE = """
 .som-figure { font: 15px Charter, Georgia, "DejaVu Serif", serif }
@@ -57,6 +58,63 @@ def tree_figure(
     return finished(figure, width, top + (56 if tags else 40))
 
 
+def dependency_figure(words: Sequence[str], heads: Sequence[int], relations: Sequence[str]) -> str:
+    """Words with an arc from each head to its dependents; heads are counted from 1, that of the root is 0."""
+    arcs = [(min(word, head - 1), max(word, head - 1), word) for word, head in enumerate(heads) if head]
+    levels = arc_levels([(left, right) for left, right, _ in arcs])
+    room = [max(len(relations[word]) * 6.0 + 24, 0) / (right - left) for left, right, word in arcs]
+    centres, width = columns(words, 0, least=max([36.0, *room]))
+    figure, bottom = canvas(" ".join(words)), 34 + ARC * max([1, *levels])
+    root = list(heads).index(0)
+    SubElement(figure, "path", {"d": f"M{centres[root]:.1f} 18V{bottom - 4}"})
+    draw_tip(figure, centres[root], bottom)
+    write(figure, centres[root], 14, relations[root], "label")
+    for (left, right, word), level in zip(arcs, levels, strict=True):
+        draw_arc(figure, centres, left, right, word, bottom, level, relations[word])
+    draw_words(figure, words, None, centres, bottom + 18)
+    return finished(figure, width, bottom + 32)
+
+
+def arc_levels(arcs: Sequence[Span]) -> list[int]:
+    """How high each arc goes: above all that lie under it.
+
+    >>> arc_levels([(0, 1), (0, 3), (2, 3)])
+    [1, 2, 1]
+    """
+    levels: dict[Span, int] = {}
+    for left, right in sorted(arcs, key=lambda arc: arc[1] - arc[0]):
+        under = [level for (a, b), level in levels.items() if left <= a and b <= right]
+        levels[left, right] = 1 + max(under, default=0)
+    return [levels[arc] for arc in arcs]
+
+
+def draw_arc(
+    figure: Element,
+    centres: Sequence[float],
+    left: int,
+    right: int,
+    dependent: int,
+    bottom: float,
+    level: int,
+    relation: str,
+) -> None:
+    """An arc with its relation on top and an arrow at the dependent."""
+    a, b = (
+        centres[place] + (-4 if place != dependent else 4) * (1 if place == right else -1) for place in (left, right)
+    )
+    top, bend = bottom - 4 - level * ARC, min(14.0, (b - a) / 2)
+    path = f"M{a:.1f} {bottom - 4}V{top + bend}Q{a:.1f} {top} {a + bend:.1f} {top}H{b - bend:.1f}"
+    path += f"Q{b:.1f} {top} {b:.1f} {top + bend}V{bottom - 4}"
+    SubElement(figure, "path", {"d": path})
+    draw_tip(figure, b if dependent == right else a, bottom)
+    write(figure, (a + b) / 2, top + 4, relation, "label")
+
+
+def draw_tip(figure: Element, x: float, bottom: float) -> None:
+    """The tip of an arrow down to a word."""
+    SubElement(figure, "path", {"d": f"M{x - 3.5:.1f} {bottom - 10}L{x:.1f} {bottom - 3}L{x + 3.5:.1f} {bottom - 10}"})
+
+
 def surprisal_figure(rows: Sequence[WordSurprisal], most: float | None = None) -> str:
     """Words with their tree above and their surprisal below; `most` bits are the longest bar, to share an axis."""
     words = [row.word for row in rows]
@@ -78,11 +136,11 @@ def longest_bar(rows: Sequence[WordSurprisal]) -> float:
 # ---------------------------------------------------------------------------------------------- where things are
 
 
-def columns(words: Sequence[str], left: float) -> tuple[list[float], float]:
+def columns(words: Sequence[str], left: float, least: float = 36.0) -> tuple[list[float], float]:
     """The middle of each word's column, and the width of them all and of what is left of them."""
     centres, edge = [], left
     for word in words:
-        wide = max(36.0, letters(word) + 14)
+        wide = max(least, letters(word) + 14)
         centres.append(edge + wide / 2)
         edge += wide
     return centres, edge + 6

@@ -5,6 +5,7 @@ from xml.etree import ElementTree
 import pytest
 
 from som.inference import WordSurprisal, longest_bar, surprisal_figure, tree_figure
+from som.inference.pictures import arc_levels, dependency_figure
 from som.syntax import Tree
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -61,3 +62,11 @@ def test_both_parts_of_a_surprisal_and_its_number_are_shown():
     )
     assert structural[1] / lexical[1] == pytest.approx(2 / 2.5, rel=0.01)
     assert {"4.0", "4.5"} <= {one.text for one in parts(svg, "text", "small")}
+
+
+def test_dependencies_are_arcs_with_their_relations():
+    words, heads, relations = ["the", "<b>", "barks"], [2, 3, 0], ["det", "nsubj", "root"]
+    picture = ElementTree.fromstring(dependency_figure(words, heads, relations))
+    texts = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts == ["root", "det", "nsubj", "the", "<b>", "barks"]
+    assert arc_levels([(1, 2), (0, 4), (0, 2), (3, 4)]) == [1, 3, 2, 1]
