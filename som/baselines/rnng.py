@@ -54,17 +54,25 @@ class Choice(NamedTuple):
     token: int  # the next one to be generated
 
 
+class Begun(NamedTuple):
+    """A constituent that is open."""
+
+    start: int  # its first token, counted from BOS
+    below: int  # the push under its bracket
+    children: list[int]  # so far, as items
+
+
 class Derivations:
     """The derivations of a batch's trees, as indices: which items are composed, pushed, and predicted from.
 
     Items are the tokens of the batch, then the bracket that NT pushes, then the constituents. With all actions known,
     constituents of the same height are composed at once, and pushes at the same height of the stack, too.
 
-    >>> two = Derivations(tokens=6)
-    >>> two.add(0, [-1, 0, 1, 1, 3, 0])  # BOS (the cat (sat down)) EOS
-    >>> [children for children in two.children], two.heights
+    >>> plan = Derivations(tokens=6)
+    >>> plan.add(0, [-1, 0, 1, 1, 3, 0])  # BOS (the cat (sat down)) EOS
+    >>> plan.children, plan.heights
     ([[3, 4], [1, 2, 7]], [1, 2])
-    >>> "".join("NGR"[choice.action] for choice in two.choices)
+    >>> "".join("NGR"[choice.action] for choice in plan.choices)
     'NGNGRRG'
     """
 
@@ -79,32 +87,30 @@ class Derivations:
         self.predicting: list[int] = []  # for each token after BOS, the push from whose state it is generated
 
     def add(self, first: int, siblings: Sequence[int]) -> None:
-        """Adds the sentence of the tokens first, first + 1, …"""
-        starts: list[int] = []  # of the open constituents
-        below: list[int] = []  # the push under the bracket of each
-        children: list[list[int]] = []
-        top = 0
-        for t, sibling in enumerate(siblings):
-            if t and sibling not in starts:
-                raise ValueError(f"first_sibling must describe a tree, token {t} has {sibling}")
-            while t and starts[-1] != sibling:
+        """Adds the sentence of the tokens first, first + 1, …; one opens a constituent if the next one is in it."""
+        stack = [Begun(0, 0, [first])]
+        top = self.push(first, self.push(self.bracket, 0))
+        for t in range(1, len(siblings)):
+            if siblings[t] not in (one.start for one in stack):
+                raise ValueError(f"first_sibling must describe a tree, token {t} has {siblings[t]}")
+            while stack[-1].start != siblings[t]:
                 self.choices.append(Choice(top, REDUCE, True, first + t))
-                starts.pop()
-                children[-2].append(self.compose(children.pop()))
-                top = self.push(children[-1][-1], below.pop())
-            opens = t == 0 or (t + 1 < len(siblings) and siblings[t + 1] == t)
-            if t:
-                may_reduce = len(starts) > 1 and len(children[-1]) > 1
-                self.choices.append(Choice(top, NT if opens else GEN, may_reduce, first + t))
+                top = self.reduce(stack)
+            opens = t in siblings[t + 1 : t + 2]
+            may_reduce = len(stack) > 1 and len(stack[-1].children) > 1
+            self.choices.append(Choice(top, NT if opens else GEN, may_reduce, first + t))
             if opens:
-                starts.append(t)
-                below.append(top)
-                children.append([])
+                stack.append(Begun(t, top, []))
                 top = self.push(self.bracket, top)
-            if t:
-                self.predicting.append(top)
-            children[-1].append(first + t)
+            self.predicting.append(top)
+            stack[-1].children.append(first + t)
             top = self.push(first + t, top)
+
+    def reduce(self, stack: list[Begun]) -> int:
+        """Closes the innermost constituent; the push of its composition."""
+        closed = stack.pop()
+        stack[-1].children.append(self.compose(closed.children))
+        return self.push(stack[-1].children[-1], closed.below)
 
     def compose(self, children: list[int]) -> int:
         """The new constituent, as an item."""

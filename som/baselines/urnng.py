@@ -251,7 +251,7 @@ def urnng_trees(model: URNNGForCausalLM, sentences: Sequence[Sentence]) -> Itera
 
 
 def urnng(settings: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
-    """A new URNNG: an RNNG of a SOM's size, and an inference network, of which words are not predicted."""
+    """A new URNNG: an RNNG of a SOM's size, and an inference network, which predicts no words."""
     size = settings.hidden_size
     sizes = {"hidden_size": size, "wide_size": wide_size(size), "inference_size": size // 2, **vocabulary(tokenizer)}
     return URNNGForCausalLM(URNNGConfig(**sizes, **dropouts(settings)))
