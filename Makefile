@@ -14,6 +14,7 @@ lint: $(VENV)/installed
 	$(BIN)/mypy
 
 demo: $(VENV)/installed
+	@echo "The demo takes some minutes. Loading torch and transformers comes first."
 	$(BIN)/python -m som.demo
 
 $(VENV)/installed: pyproject.toml constraints.txt

@@ -66,8 +66,10 @@ def progress(what: str, total: int | None = None, unit: str = "sentences", shown
             bar.bar.close()
         return
     lines = Progress(what, total, unit)
-    threading.Thread(target=lines.tell, daemon=True).start()
+    thread = threading.Thread(target=lines.tell, daemon=True)
+    thread.start()
     try:
         yield lines
     finally:
         lines.over.set()
+        thread.join()  # no line comes after the work
