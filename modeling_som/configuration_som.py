@@ -71,7 +71,7 @@ class SOMConfig(PreTrainedConfig):
     num_hidden_layers: int = 1  # for the library, which sizes caches by it; a SOM has one recurrent state
 
     def __post_init__(self, **kwargs: Any) -> None:
-        """Refuses keys that nobody knows: misspelt ones, and in a file those of a newer version, which may change what
+        """Refuses unknown keys: misspelt ones, and in a file those of a newer version, which may change what
         the weights mean. Those of the library and of its tools pass, as do private ones."""
         for key in kwargs:
             if not (key.startswith("_") or key in LIBRARY_KEYS or hasattr(PreTrainedConfig, key)):
@@ -90,7 +90,7 @@ class SOMConfig(PreTrainedConfig):
         return self.hidden_size - self.syntactic_size
 
     def validate_architecture(self) -> None:
-        """Refuses combinations that mean nothing, in one sentence each."""
+        """Validates that the settings fit together."""
         if self.num_hidden_layers != 1:
             raise ValueError(f"num_hidden_layers must be 1, a SOM has no more layers, got {self.num_hidden_layers}")
         if self.num_slots < 1:

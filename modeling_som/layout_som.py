@@ -248,7 +248,7 @@ class Forest:
 
 
 class PickRows(torch.autograd.Function):
-    """Rows of a matrix, and the matrix itself, so that whoever uses it next passes its gradient through here."""
+    """Rows of a matrix, and the matrix itself, so that its next user passes the gradient through here."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, matrix: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
@@ -264,7 +264,7 @@ class PickRows(torch.autograd.Function):
 
 
 class PlantRows(torch.autograd.Function):
-    """The matrix with rows written into it that nobody has read before."""
+    """The matrix with rows written into it that have not been read before."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, matrix: Tensor, index: Tensor, rows: Tensor) -> Tensor:

@@ -86,7 +86,7 @@ class SOMCausalLMOutput(ModelOutput):
 def oracle_depths(first_sibling: Tensor, depths: Tensor | None, num_slots: int, printed: bool = False) -> Tensor:
     """Best depth of every token, given the depths taken before it; with `depths=None`, those of the gold tree.
 
-    The best depth keeps every gold constituent that can still be had: one below the first sibling, unless a later
+    The best depth keeps every gold constituent that can still be built: one below the first sibling, unless a later
     token has closed that constituent already. `printed` is the paper's Algorithm 1, which looks at the first sibling's
     label, where it has one, instead of its depth; its labels are clamped to what can be reached. Rows of (B, T) start
     at column 0.
@@ -229,7 +229,7 @@ class ZeroStepParser(Parser):
 
 
 class ReadTokens(NamedTuple):
-    """What was read: decisions, labels, states to predict from, and the state to go on with."""
+    """What was read: decisions, labels, states to predict from, and the state to continue from."""
 
     depths: Tensor  # (P,)
     word_depths: Tensor  # (P,) that of the word each token belongs to
@@ -295,7 +295,7 @@ class SOMPreTrainedModel(PreTrainedModel):
 
     def post_init(self) -> None:
         """Makes the model one unit of FSDP and of device maps: how often a part of it is called depends on the tree,
-        so processes with other sentences would wait for each other for ever, and its parts share their tensors."""
+        so processes with other sentences would wait for each other forever, and its parts share their tensors."""
         super().post_init()
         self._no_split_modules = {type(self).__name__}
 
@@ -793,7 +793,7 @@ class SOMModel(SOMPreTrainedModel):
         depths: Tensor | None,
         positions: Tensor | None,
     ) -> None:
-        """The checks that look at numbers, with one wait for the device."""
+        """The checks that look at numbers, with one synchronization of the device."""
         vocab_size, rules = self.config.vocab_size, {}
         if input_ids is not None:
             rules[f"input_ids must be in 0…{vocab_size - 1}"] = (input_ids < 0) | (input_ids >= vocab_size)
@@ -820,8 +820,8 @@ class SOMModel(SOMPreTrainedModel):
 class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
     """A SOM with its output layer, tied to the input embedding.
 
-    Decisions are sampled in `train()` and greedy in `eval()`. The parse of generated text is had by a second pass,
-    which takes the same decisions: `model(model.generate(…)).depths`."""
+    Decisions are sampled in `train()` and greedy in `eval()`. To parse generated text, run a second pass, which takes
+    the same decisions: `model(model.generate(…)).depths`."""
 
     _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}
 
@@ -940,7 +940,7 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         )
 
     def check_labels(self, labels: Tensor, tokens: Tensor | None) -> None:
-        """Refuses labels that cannot be meant, before any work."""
+        """Validates labels before any computation."""
         shape = labels.shape if tokens is None else tokens.shape[:2]
         if labels.shape != shape:
             raise ValueError(f"labels must have the tokens' shape {tuple(shape)}, got {tuple(labels.shape)}")

@@ -78,7 +78,7 @@ class NextWords(torch.autograd.Function):
         _, _, targets, position, logits, log_total = ctx.saved_tensors
         packed = (lambda x: x) if position is None else (lambda x: x.index_select(0, position))
         if scale is None:
-            return packed(further[:, some])  # type: ignore[index]  # without either, nobody asks
+            return packed(further[:, some])  # type: ignore[index]  # autograd calls only with one of the two
         gradient = torch.sub(packed(logits[:, some]), log_total[:, None]).exp_()  # probabilities
         place = targets[:, None] - some.start
         here = (place >= 0) & (place < gradient.shape[1])
@@ -89,7 +89,7 @@ class NextWords(torch.autograd.Function):
 class Dropout(nn.Dropout):
     """Dropout that on a CPU draws one 64-bit number for four elements; the rate is met to 1 / 65,536.
 
-    Drawing one number for each is dear beside the matrix product that follows."""
+    Drawing one number per element costs more than the matrix product that follows."""
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0 or x.device.type != "cpu":

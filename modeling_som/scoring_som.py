@@ -30,7 +30,7 @@ from .sentences_som import Sentence, encode
 from .tags_som import Labels, decode_labels
 
 METHODS = ("greedy", "marginal", "particles", "beam")
-TREES = {"particles": 32, "beam": 4}  # how many are followed, unless told
+TREES = {"particles": 32, "beam": 4}  # how many are followed by default
 BATCH_TOKENS = 4096
 
 

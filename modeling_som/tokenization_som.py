@@ -56,7 +56,7 @@ class SOMTokenizer(PreTrainedTokenizerFast):
 
     Who adds what: `tokenizer(text)` puts BOS in front and nothing behind, so that the first word is scored, a prompt
     can be continued, and the tools of others need no option (asking them for a BOS as well would double it). EOS is
-    added where whole sentences are wanted, as in training, by whoever wants them. Batches are padded on the left,
+    added by the caller where whole sentences are wanted, as in training. Batches are padded on the left,
     since `generate` continues rows at their right end; everything else gives the same numbers on either side.
 
     Words are split like a treebank's: text that is already in tokens stays as it is. `decode` gives running text, with

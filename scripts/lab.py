@@ -34,7 +34,7 @@ OPEN = {
 
 @dataclass(frozen=True)
 class Lab:
-    """Everything that a script is told, once and for all."""
+    """The settings of a script, read once."""
 
     script: str = ""  # also the name of its table
     command: str = ""

@@ -1,4 +1,4 @@
-"""The checkpoint that ships, trained on UD English EWT and then taught by two models of its kind, beside an LSTM.
+"""The checkpoint that ships: trained on UD English EWT, then distilled from two models of its kind; beside an LSTM.
 
 mkdir -p runs/before && git archive 1388bf2 som/checkpoint | tar -x -C runs/before
 python scripts/open_shipped.py
@@ -7,7 +7,7 @@ The first teacher is the checkpoint that shipped before: the first seed of SOM, 
 same size, has its own settings: the learning rate that is best in open_language_models.py, more dropout of embeddings
 and outputs than there, the SOM's word dropout, and the better of two weight decays, by the perplexity on the
 validation split. It has no teachers.
-`bash scripts/shipped_checkpoint.sh` makes the package's checkpoint of the SOM that was taught.
+`bash scripts/shipped_checkpoint.sh` makes the package's checkpoint from the distilled SOM.
 """
 
 from __future__ import annotations

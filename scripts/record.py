@@ -1,7 +1,7 @@
 """What the scripts share: treebanks, trained models, and results that say how they came about.
 
 A row of a table is trained and measured once: its result, a JSON file, is the sign that it is done. An interrupted
-script, started again, skips finished rows and goes on with the training that was interrupted. Trained models are
+script, started again, skips finished rows and resumes the training that was interrupted. Trained models are
 shared between scripts, so two scripts at once should not be after the same one.
 """
 

@@ -168,7 +168,7 @@ def compare(model: Any, tokenizer: Any, bigrams: KneserNey, examples: Sequence[E
 
 
 def judge(model: Any, tokenizer: Any, bigrams: KneserNey, columns: Sequence[str]) -> dict[str, dict[str, str]]:
-    """How many minimal pairs are told apart, all and by kind."""
+    """The accuracy on minimal pairs, overall and by kind."""
     pairs = [Pair(pair.kind, pair.kind, "syntax", pair.good, pair.bad) for pair in grammar.minimal_pairs()]
     judged = dict.fromkeys(columns, BlimpCounts())  # trees alone tell none
     judged["SOM"] = evaluate_blimp(model, tokenizer, pairs).counts

@@ -50,7 +50,7 @@ def standard_stream(status: os.stat_result) -> int | None:
 
 @contextmanager
 def replacing(file: Path, former: os.stat_result | None) -> Iterator[IO[bytes]]:
-    """Write beside the file and rename; nobody can know the name beforehand and put a link there."""
+    """Write beside the file and rename; the name is random, so that no link can be put there beforehand."""
     scratch = file.with_name(f".{secrets.token_hex(8)}.new")
     try:
         with open(scratch, "xb") as out:

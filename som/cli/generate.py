@@ -1,4 +1,4 @@
-"""som generate: sentences that the model makes up, with their trees."""
+"""som generate: sentences of the model, with their trees."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def add_generate(commands: Any) -> None:
         commands,
         "generate",
         generate_command,
-        "make up sentences, with their trees",
+        "generate sentences, with their trees",
         "  som generate\n"
         "  som generate 'the old dog' -n 3 --top-p 0.9\n"
         "  som generate --template '((the _) (_ (a _)))' -n 5 --format brackets",
     )
     add_texts(parser, ["tree", "text", "brackets", "conll", "json"])
-    parser.add_argument("-n", type=positive, default=1, help="texts to each beginning (default: 1)")
+    parser.add_argument("-n", type=positive, default=1, help="texts per prompt (default: 1)")
     parser.add_argument("--max-new-tokens", type=positive, default=60, metavar="N", help="(default: 60)")
     parser.add_argument("--greedy", action="store_true", help="take the best instead of drawing")
     parser.add_argument("--temperature", type=above_zero, default=1.0, metavar="T", help="(default: 1)")

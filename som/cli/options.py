@@ -104,7 +104,7 @@ def add_texts(parser: argparse.ArgumentParser, formats: Sequence[str]) -> None:
     parser.add_argument("--format", choices=formats, default=formats[0], help=f"(default: {formats[0]})")
     parser.add_argument("--out", metavar="FILE", help="where the output goes (default: standard output)")
     parser.add_argument("--json", metavar="FILE", help="also write the results to FILE, or print only them for -")
-    parser.add_argument("--seed", type=int, default=0, help="of what is drawn (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:

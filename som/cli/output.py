@@ -71,7 +71,7 @@ def write_picture(figure: Any, file: str) -> None:
 
 
 def check_outputs(picture: str | None, *others: str | None) -> None:
-    """Refuse, before any work, what could not be written after it."""
+    """Validate outputs before any computation: what could not be written afterwards is refused now."""
     for file in filter(None, (picture, *others)):
         if not Path(file).parent.is_dir() or Path(file).is_dir():
             raise ValueError(f"{file}: expected a file in a folder that exists")

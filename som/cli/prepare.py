@@ -29,7 +29,7 @@ def add_prepare(commands: Any) -> None:
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("treebank", nargs="?", choices=["builtin"], help="the treebank that comes with the package")
     kind.add_argument("--wsj", metavar="DIR", help="the Wall Street Journal's sections 02–21, 24 and 23, in DIR")
-    kind.add_argument("--bllip", metavar="DIR", help="files of DIR that the files of --train … name, one a line")
+    kind.add_argument("--bllip", metavar="DIR", help="files of DIR that the files of --train … list, one per line")
     kind.add_argument(
         "--hub", metavar="NAME", help="a data set with words and heads: NAME[:CONFIGURATION] or a folder"
     )

@@ -72,7 +72,7 @@ def lines_as_they_come(args: argparse.Namespace) -> Iterator[list[Line]]:
             yield chunk
     else:
         if sys.stdin.isatty():
-            print("reading sentences from standard input, one a line; Ctrl-D ends", file=sys.stderr)
+            print("reading sentences from standard input, one per line; Ctrl-D ends", file=sys.stderr)
         yield from lines_of_input(sys.stdin.buffer)
 
 

@@ -28,7 +28,7 @@ def add_train(commands: Any) -> None:
     add = partial(parser.add_argument, default=argparse.SUPPRESS)
     parser.add_argument("data", metavar="DIR", help="a folder made by som prepare")
     parser.add_argument("--out", required=True, metavar="RUN", help="where checkpoints and the model go")
-    parser.add_argument("--resume", action="store_true", help="go on with the run in RUN, or begin it")
+    parser.add_argument("--resume", action="store_true", help="resume the run in RUN, or start it")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in RUN")
     others = "lstm, gpt2, onlstm, onlstm-syd, prpn, om, shift-reduce, shift-reduce-lm, rnng or urnng"
     note = f"som (default), or what it is compared with: {others}"
@@ -57,7 +57,7 @@ def add_train(commands: Any) -> None:
     model("--lm-loss", dest="lm_loss_weight", type=float, metavar="W", help="weight, 0 for a parser alone")
     model("--structure-loss", dest="structure_loss_weight", type=float, metavar="W", help="weight")
     steps = partial(parser.add_argument_group("optimisation").add_argument, default=argparse.SUPPRESS)
-    steps("--batch-size", type=positive, metavar="N", help="sentences a step, over all processes")
+    steps("--batch-size", type=positive, metavar="N", help="sentences per step, over all processes")
     steps("--gradient-accumulation", type=positive, metavar="N", help="parts that each process cuts its share into")
     steps("--learning-rate", type=float, metavar="R")
     steps("--schedule", help="cosine (default) or plateau: halve the rate when validation does not improve")

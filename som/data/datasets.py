@@ -179,7 +179,7 @@ def known_tags(parsed: Dataset) -> list[str]:
 
 
 def read_rows(files: Sequence[Path], split: str, scratch: Path, skip_bad: bool, num_proc: int, tags: str) -> Dataset:
-    """The sentences of the files with their trees, one a row, in the order of the files."""
+    """The sentences of the files with their trees, one per row, in the order of the files."""
     names = [str(file) for file in files]
     dataset = Dataset.from_generator(
         parsed_rows,

@@ -121,7 +121,9 @@ def gpt2_file(folder: Path | None, name: str) -> str:
     try:
         return hf_hub_download("openai-community/gpt2", name)
     except Exception as error:
-        raise ValueError(f"GPT-2's {name} is not to be had from the Hub; give its folder as gpt2:FOLDER") from error
+        raise ValueError(
+            f"GPT-2's {name} cannot be downloaded from the Hub; give its folder as gpt2:FOLDER"
+        ) from error
 
 
 def model_tokenizer(checkpoint: str) -> PreTrainedTokenizerFast:

@@ -1,4 +1,4 @@
-"""What a trained SOM says of a text: its trees, its surprisals, and texts that it makes up."""
+"""Using a trained SOM: parsing, surprisal, generation."""
 
 from som.inference.generation import Generated, generate
 from som.inference.loading import CheckpointError, load, load_checkpoint, quiet

@@ -1,4 +1,4 @@
-"""Sentences that a SOM makes up, with their trees; freely, or along trees that are asked for.
+"""Generates sentences with their trees, freely or along given trees.
 
 Freely, `model.generate` does it, and the tree is what the model reads in the result. Steered, each attachment and its
 word are drawn in turn from the joint model: the attachment from p' over the depths that are allowed, then the word
@@ -118,13 +118,13 @@ def generate(
 def check_request(
     model: SOMForCausalLM, prompt: str, n: int, max_depth: int | None, template: str | None, allow: Allow | None
 ) -> None:
-    """Refuses what cannot be meant."""
+    """Validates the arguments."""
     if n < 1:
         raise ValueError(f"expected at least 1 text to make, got {n}")
     if max_depth is not None and max_depth < 1:
         raise ValueError(f"max_depth must be at least 1, got {max_depth}")
     if template is not None and (prompt.strip() or max_depth is not None or allow is not None):
-        raise ValueError("a template is a whole sentence: it goes with no prompt and no other way to steer")
+        raise ValueError("a template is a whole sentence: it cannot be combined with a prompt, max_depth or allow")
     if (max_depth, template, allow) != (None, None, None):
         Method.of(model, "marginal")  # p' draws the attachments
 
@@ -195,7 +195,7 @@ def free(
     seed: int,
 ) -> list[Drawn]:
     """By `model.generate`; the trees are those the model reads in the results."""
-    # the processors sample as they are told; here the library must not do so again
+    # the processors already apply temperature, top_k and top_p; the library must not do so again
     options: dict[str, Any] = {"temperature": 1.0, "top_k": 0, "top_p": 1.0} if do_sample else {}
     rows: list[list[int]] = []
     with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):

@@ -29,7 +29,7 @@ def load(
     The model is on the CPU unless another `device` is given, such as "cuda".
     """
     if path is None and not SHIPPED.is_dir():
-        raise ValueError("no checkpoint comes with this installation: name one of yours")
+        raise ValueError("no checkpoint comes with this installation: name one")
     return load_checkpoint(SHIPPED if path is None else path, kind, device)
 
 

@@ -311,7 +311,7 @@ def follow(model: SOMForCausalLM, cache: SOMCache, ids: Tensor) -> list[int]:
 
 
 def wanted_depth(sentence: Sentence, depths: Sequence[int], number: int, where: int | str, num_slots: int) -> int:
-    """The depth that is asked for, or a sentence on why it cannot be had after the depths before."""
+    """The depth that is asked for, or an error that says why it cannot follow the depths before."""
     word = f"word {number} ({sentence.words[number - 1]!r})"
     deepest = min(depths[-1] + 1, num_slots)
     if isinstance(where, int):

@@ -81,7 +81,7 @@ def oracle_depth(first_sibling: int, depths: Sequence[int], num_slots: int = UNB
     """The best depth for the next token after the `depths` taken, whatever errors are among them.
 
     The token joins its first sibling, unless a token in between was attached higher up. While slots suffice, this
-    keeps every gold constituent that can still be had.
+    keeps every gold constituent that can still be built.
 
     >>> oracle_depth(1, [0, 1, 2, 3])
     2

@@ -76,7 +76,7 @@ def lengths(dataset: datasets.Dataset) -> Tensor:
 class WordDropout:
     """Reads a word as its UNK class, with the chance rate / (rate + its count in training).
 
-    Kiperwasser & Goldberg (2016) do so for parsers: rare words are not learnt by heart, and UNK classes are read more
+    Kiperwasser & Goldberg (2016) do so for parsers: rare words are not memorized, and UNK classes are read more
     often than unknown words alone would have it. What is to be predicted stays the word itself.
     """
 

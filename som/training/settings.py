@@ -34,7 +34,7 @@ class TrainSettings:
     next_attachment: str = "oracle"  # the paper's is "sampled", and perplexity then higher (docs/results.md)
     lm_loss_weight: float = 1.0
     structure_loss_weight: float = 1.0
-    tree_tags: list[str] = field(default_factory=list)  # those of the data, unless told; none for no labelled trees
+    tree_tags: list[str] = field(default_factory=list)  # by default those of the data; empty for no labelled trees
     tag_loss_weight: float = 1.0
     epochs: int = 8
     batch_size: int = 32  # sentences in a step, over all processes and accumulated batches
@@ -118,7 +118,7 @@ def make_settings(
 
 
 def check_settings(settings: TrainSettings) -> None:
-    """Refuses what cannot be meant; the model's configuration checks its own part."""
+    """Validates the settings of training; the model's configuration validates its own."""
     for name in ("epochs", "batch_size", "gradient_accumulation"):
         if getattr(settings, name) < 1:
             raise ValueError(f"{name} must be at least 1, got {getattr(settings, name)}")

@@ -140,7 +140,7 @@ def make_trainer(
     if not getattr(model.config, "tree_tags", None):
         data = data.without_tags()
     if settings.teachers:
-        teach(model, settings.teachers, tokenizer, args.device)  # type: ignore[arg-type]  # only SOMs are taught
+        teach(model, settings.teachers, tokenizer, args.device)  # type: ignore[arg-type]  # only SOMs have teachers
     trainer = Trainer(
         model=model,
         args=args,

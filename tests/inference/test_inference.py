@@ -631,8 +631,8 @@ def test_attachments_can_be_allowed_by_a_function_of_those_before(words):
     [
         ({"template": "((the _)"}, "not closed"),
         ({"template": "(_ (_ (_ (_ (_ _)))))"}, "6 deep, the model has only 4 slots"),
-        ({"template": "(_)", "prompt": "the"}, "no prompt"),
-        ({"template": "(_)", "max_depth": 2}, "no other way"),
+        ({"template": "(_)", "prompt": "the"}, "cannot be combined with a prompt"),
+        ({"template": "(_)", "max_depth": 2}, "cannot be combined with a prompt, max_depth"),
         ({"max_depth": 0}, "at least 1"),
         ({"n": 0}, "at least 1"),
     ],

@@ -146,7 +146,7 @@ def test_the_perplexity_metric_gives_the_same_text_by_text(checkpoint, pair):
     try:
         metric = evaluate.load("perplexity", module_type="metric")
     except Exception as error:
-        pytest.skip(f"evaluate's perplexity is a script of the Hub, which is not to be had: {error}")
+        pytest.skip(f"evaluate's perplexity is a script of the Hub, which could not be downloaded: {error}")
     theirs = [metric.compute(model_id=checkpoint, predictions=[text], device="cpu") for text in TEXTS]
     assert [result["mean_perplexity"] for result in theirs] == pytest.approx(perplexities(pair), rel=1e-4)
 
