@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import log
 from typing import Any
 
@@ -17,10 +17,11 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from modeling_som import SOMForCausalLM
-from modeling_som.scoring_som import Method, Reading, evaluating, read, score
+from modeling_som.scoring_som import Method, Reading, evaluating, label_trees, read, score
 from modeling_som.search_som import logsumexp_of_each
 from modeling_som.sentences_som import Sentence, encode
 from som.inference import WordSurprisal, surprisals
+from som.syntax import Tags, labelled_spans
 
 LONGEST = 80  # words: more have no room on a page
 EXPECTED = 10  # words of each prediction that are kept
@@ -45,7 +46,7 @@ class WordTrace:
     places: list[Place]  # from the root down
     taken: int  # which of them
     expected: list[tuple[str, float]]  # the most probable words at this place, before it is seen
-    tag: str | None = None  # part of speech
+    tag: str | None = None  # its relation to its head, or the category above it
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for the page; parses as depths alone, since the page draws them itself."""
@@ -101,7 +102,20 @@ def trace(
         WordTrace(with_parses(row, other), *places(sentence, reading, token), words)
         for row, other, token, words in zip(rows, parsed, first_tokens(sentence), expected, strict=True)
     ]
-    return Trace(words, described(method), described(found_by))
+    tags, labels = tree_labels(model, sentence, reading)
+    words = [replace(word, tag=tag) for word, tag in zip(words, [*tags, None], strict=True)]  # EOS has none
+    return Trace(words, described(method), described(found_by), labels)
+
+
+def tree_labels(
+    model: SOMForCausalLM, sentence: Sentence, reading: Reading
+) -> tuple[Sequence[str | None], list[tuple[int, int, str]]]:
+    """The tag of every word of the final tree, and the labels of its constituents; none of a model without tags."""
+    (labels,) = label_trees(model, [sentence], [reading.depths])
+    if labels is None:
+        return [None] * len(sentence.words), []
+    spans = labelled_spans(sentence.of_words(reading.depths), Tags(tuple(labels.leaf), tuple(labels.node)))
+    return labels.leaf, [(start, end, label) for label, start, end in spans if end - start > 1]
 
 
 def parses_method(model: SOMForCausalLM, method: Method, k: int | None, seed: int) -> Method:

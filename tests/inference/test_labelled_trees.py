@@ -13,6 +13,7 @@ from som.data import prepare
 from som.inference import Parse
 from som.syntax import Accuracy, Brackets, read_treebank
 from som.training import train
+from som.view.trace import trace
 
 TINY = {"hidden_size": 16, "num_slots": 6, "batch_size": 8, "learning_rate": 0.02, "weight_decay": 0.0, "epochs": 25}
 DROPOUT = {"dropout": 0.0, "embedding_dropout": 0.0, "output_dropout": 0.0}
@@ -169,3 +170,9 @@ def test_a_spacy_doc_has_the_heads(dependencies):
     doc = som.parse(*som.load(dependencies[0]), "the dog sees the cat.").to_spacy()
     assert [token.head.i for token in doc] == [1, 2, 2, 4, 2, 2]
     assert doc.text == "the dog sees the cat."
+
+
+def test_the_page_shows_the_labels(dependencies):
+    shown = trace(*som.load(dependencies[0]), "the dog sees the cat .")
+    assert [word.tag for word in shown.words] == ["det", "head", "head", "det", "head", "punct", None]
+    assert sorted(shown.labels) == [(0, 2, "nsubj"), (0, 6, "root"), (3, 5, "obj")]
