@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,8 +19,17 @@ from som.syntax import visible
 
 def print_json(report: Any, file: str) -> None:
     """Write a report to a file, whole or not at all, or to standard output for `-`."""
-    text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
-    write_out(text.encode(), None if file == "-" else file)
+    write_out(f"{to_json(report)}\n".encode(), None if file == "-" else file)
+
+
+def to_json(report: Any) -> str:
+    """JSON for people to read, with every control character escaped: the library leaves those above 126.
+
+    >>> print(to_json("é \\x1b \\x9b"))
+    "é \\u001b \\u009b"
+    """
+    text = json.dumps(report, indent=2, ensure_ascii=False)
+    return re.sub("[\x7f-\x9f]", lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def write_out(content: bytes, file: str | None) -> None:
@@ -114,8 +124,7 @@ def json_array(write: Callable[[bytes], None]) -> Iterator[Callable[[dict, str],
     before = ["[\n"]
 
     def write_record(record: dict, text: str) -> None:
-        lines = json.dumps(record, indent=2, ensure_ascii=False)
-        write((before.pop() + indent(lines, "  ")).encode())
+        write((before.pop() + indent(to_json(record), "  ")).encode())
         before.append(",\n")
 
     yield write_record
