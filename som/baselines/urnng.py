@@ -10,9 +10,9 @@ with trees sampled from q. The entropy H is exact, from the inside algorithm. Th
 respect to q is that of log q(z), weighted by how much better than those of the other samples log p(x, z) is.
 
 The generative model is the RNNG of `som.baselines.rnng`, so that training can begin with one that has learnt from
-trees (RNNG → URNNG: `--start RUN`); the paper's generates the same trees bottom-up. Words are scored by its beam
-search; the tree is the most probable one of q, as in the paper. Its weight on H, which it increases during the first
-epochs, is 1 here throughout.
+trees (RNNG → URNNG: `--start RUN`); the paper's generates the same trees bottom-up. Since an untrained q would lead
+such an RNNG astray, both p and q then learn from the given trees for the first `SUPERVISED` batches. Words are scored
+by beam search; the tree is the most probable one of q, as in the paper. The weight of H is 1 from the start.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from som.baselines.rnng import RNNGConfig, RNNGForCausalLM, wide_size
 from som.syntax import Tree, gold_depths, tree_from_depths
 from som.training import TrainSettings, vocabulary
 
+SUPERVISED = 500  # batches with given trees, where training begins with an RNNG
 Span = tuple[int, int]  # first word, number of words
 Choose = Callable[[Span], int]  # how many words of a span go to the left
 
@@ -118,6 +119,20 @@ def siblings_of(length: int, spans: dict[Span, int]) -> list[int]:
     return siblings
 
 
+def spans_from(siblings: Sequence[int]) -> dict[Span, int]:
+    """The inverse of `siblings_of`.
+
+    >>> spans_from([-1, 0, 1, 1, 3, 0])
+    {(0, 4): 2, (0, 2): 1, (2, 2): 1}
+    """
+
+    def last_split(span: Span) -> int:
+        start, width = span
+        return max(left for left in range(1, width) if siblings[start + left + 1] == start + 1)
+
+    return spans_of(len(siblings) - 2, last_split)
+
+
 def sample(chart: Chart, lengths: Sequence[int], count: int) -> list[list[dict[Span, int]]]:
     """So many trees of each sentence, drawn from their distribution."""
     chances = [log_p.detach().exp().cumsum(-1)[..., :-1].tolist() for log_p in chart.splits]
@@ -137,6 +152,7 @@ class URNNGConfig(RNNGConfig):
     model_type = "urnng"
     inference_size: int = 100
     samples: int = 4  # trees per sentence in training; the paper's 8 take twice as long
+    supervised_batches: int = 0  # of training, before it goes on without trees
 
 
 class InferenceNetwork(nn.Module):
@@ -167,10 +183,12 @@ class URNNGForCausalLM(RNNGForCausalLM):
     """An RNNG with an inference network, which reads the same embeddings."""
 
     config_class = URNNGConfig
+    trained_batches: Tensor  # (), part of the weights, so that a resumed training goes on where it was
 
     def __init__(self, config: URNNGConfig):
         super().__init__(config)
         self.inference = InferenceNetwork(config)
+        self.register_buffer("trained_batches", torch.zeros((), dtype=torch.long))
         self.post_init()
 
     def forward(
@@ -182,8 +200,8 @@ class URNNGForCausalLM(RNNGForCausalLM):
         num_items_in_batch: Tensor | int | None = None,
         **kwargs: Any,
     ) -> CausalLMOutput:
-        """Trees that are given are not looked at. In training, the loss is minus the lower bound; in evaluation, loss
-        and logits are those of the RNNG with the most probable tree of q, another bound."""
+        """In training, the loss is minus the lower bound; trees are looked at in `supervised_batches` alone. In
+        evaluation, loss and logits are those of the RNNG with the most probable tree of q, another bound."""
         mask = torch.ones_like(input_ids).bool() if attention_mask is None else attention_mask.bool()
         lengths = (mask.sum(1) - 2).tolist()  # words
         scores = self.inference(self.words(input_ids[:, : max(lengths) + 2]), lengths)
@@ -191,7 +209,11 @@ class URNNGForCausalLM(RNNGForCausalLM):
             best = best_trees(scores, lengths)
             return super().forward(input_ids, mask, labels, as_labels(best, input_ids), num_items_in_batch)
         assert labels is not None, "training has labels"
-        bound = self.lower_bound(input_ids, mask, labels, scores, lengths)
+        self.trained_batches += 1
+        if self.trained_batches > self.config.supervised_batches or first_sibling is None:
+            bound = self.lower_bound(input_ids, mask, labels, scores, lengths)
+        else:
+            bound = self.supervised(input_ids, mask, labels, scores, first_sibling)
         targets = labels.masked_fill(mask.cumsum(1) == 1, -100)
         return CausalLMOutput(loss=mean(-bound.sum(), targets, num_items_in_batch))  # type: ignore[arg-type]
 
@@ -208,6 +230,15 @@ class URNNGForCausalLM(RNNGForCausalLM):
         others = (log_p.sum(1, keepdim=True) - log_p) / max(K - 1, 1)
         reward = (log_p - others).detach() * log_q
         return (log_p + reward - reward.detach()).mean(1) + chart.entropy
+
+    def supervised(
+        self, input_ids: Tensor, mask: Tensor, labels: Tensor, scores: Tensor, first_sibling: Tensor
+    ) -> Tensor:
+        """(B,): log p(x, z) + log q(z | x) of the given trees."""
+        trees = [first_sibling[row][real].tolist() for row, real in enumerate(mask)]
+        given = tree_scores(scores, [[spans_from(tree)] for tree in trees]).squeeze(1)
+        log_q = given - inside(scores, [len(tree) - 2 for tree in trees]).log_z
+        return self.sentence_log_probs(input_ids, mask, labels, first_sibling) + log_q
 
 
 def tree_scores(scores: Tensor, trees: Sequence[Sequence[dict[Span, int]]]) -> Tensor:
@@ -254,4 +285,5 @@ def urnng(settings: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> PreTra
     """A new URNNG: an RNNG of a SOM's size, and an inference network, which predicts no words."""
     size = settings.hidden_size
     sizes = {"hidden_size": size, "wide_size": wide_size(size), "inference_size": size // 2, **vocabulary(tokenizer)}
-    return URNNGForCausalLM(URNNGConfig(**sizes, **dropouts(settings)))
+    batches = SUPERVISED if settings.start else 0
+    return URNNGForCausalLM(URNNGConfig(**sizes, **dropouts(settings), supervised_batches=batches))

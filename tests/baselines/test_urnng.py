@@ -12,6 +12,7 @@ from modeling_som.sentences_som import Sentence
 from som.baselines.rnng import RNNGForCausalLM, score_rnng
 from som.baselines.systems import train_system
 from som.baselines.urnng import (
+    SUPERVISED,
     URNNGConfig,
     URNNGForCausalLM,
     as_labels,
@@ -19,6 +20,7 @@ from som.baselines.urnng import (
     inside,
     sample,
     siblings_of,
+    spans_from,
     tree_scores,
     urnng_trees,
 )
@@ -92,8 +94,9 @@ def with_splits(spans: list[tuple[int, int]]) -> dict[tuple[int, int], int]:
 @pytest.mark.parametrize("tree", all_trees(5, binary=True, min_leaves=2), ids=str)
 def test_spans_and_first_siblings_are_the_same_tree(tree):
     spans = [(start, end - start) for start, end in tree.spans()]
-    whole = Tree(("BOS", tree, "EOS"))
-    assert siblings_of(len(tree.words()), with_splits(spans)) == first_siblings(whole)
+    siblings = first_siblings(Tree(("BOS", tree, "EOS")))
+    assert siblings_of(len(tree.words()), with_splits(spans)) == siblings
+    assert spans_from(siblings) == with_splits(spans)
 
 
 def test_trees_are_drawn_as_often_as_they_are_probable():
@@ -156,6 +159,19 @@ def test_trees_that_are_given_are_not_looked_at(sentences):
     assert losses[0] == losses[1] == losses[2]
 
 
+def test_supervised_batches_learn_the_given_trees_and_later_ones_do_not(sentences):
+    model, batch = make_urnng(supervised_batches=2).train(), batch_of(sentences, "right")
+    nats = 0.0
+    for ids, siblings in sentences:
+        row, length = torch.tensor([ids]), len(ids) - 2
+        every = enumerated(model.inference(model.words(row), [length])[0], length).log_softmax(0)
+        given = [{*spans} for spans in binary_trees(length)].index({*spans_from(siblings)})
+        log_p = model.sentence_log_probs(row, torch.ones_like(row).bool(), row, torch.tensor([siblings]))
+        nats -= (log_p.sum() + every[given]).item() / sum(len(one) - 1 for one, _ in sentences)
+    losses = [model(**batch).loss.item() for _ in range(4)]
+    assert losses[:2] == pytest.approx([nats, nats]) and nats not in (pytest.approx(one) for one in losses[2:])
+
+
 def test_a_few_sentences_are_learnt_by_heart_and_saved(sentences, tmp_path):
     model, batch = make_urnng(0.3).float().train(), batch_of(sentences, "right")
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
@@ -194,7 +210,9 @@ def test_training_can_begin_with_an_rnng_and_with_nothing_else(tmp_path):
     start = str(tmp_path / "rnng")
     train_system("urnng", tmp_path / "data", tmp_path / "urnng", start=start, learning_rate=1e-30, **settings)
     before = RNNGForCausalLM.from_pretrained(tmp_path / "rnng").state_dict()
-    after = URNNGForCausalLM.from_pretrained(tmp_path / "urnng").state_dict()
+    model = URNNGForCausalLM.from_pretrained(tmp_path / "urnng")
+    assert model.trained_batches == 2 and model.config.supervised_batches == SUPERVISED
+    after = model.state_dict()
     for name, weight in before.items():
         torch.testing.assert_close(after[name], weight)
     with pytest.raises(ValueError, match="expected a RNNG checkpoint, found a model of type 'urnng'"):
