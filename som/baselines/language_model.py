@@ -52,5 +52,9 @@ class LanguageModel(PreTrainedModel):
 
 
 def dropouts(settings: TrainSettings) -> dict[str, Any]:
-    """The part of a configuration that says how much is dropped where."""
-    return {name: getattr(settings, name) for name in ("embedding_dropout", "dropout", "output_dropout")}
+    """The part of a configuration that says how much is dropped where, validated before a run begins."""
+    rates = {name: float(getattr(settings, name)) for name in ("embedding_dropout", "dropout", "output_dropout")}
+    for name, rate in rates.items():
+        if not 0 <= rate < 1:
+            raise ValueError(f"{name} must be in [0, 1), got {rate}")
+    return rates

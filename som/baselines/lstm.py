@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.modeling_outputs import CausalLMOutput
 
+from som.baselines.language_model import dropouts
 from som.training import TrainSettings, vocabulary
 
 
@@ -66,6 +67,5 @@ class LSTMForCausalLM(PreTrainedModel):
 def lstm(settings: TrainSettings, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
     """A new LSTM: its two layers have 4 (D + wide)² weights, the two cells and two parsers of a SOM 51 D²."""
     wide = round(settings.hidden_size * ((51 / 4) ** 0.5 - 1))
-    dropout = {name: getattr(settings, name) for name in ("embedding_dropout", "dropout", "output_dropout")}
     sizes = {"hidden_size": settings.hidden_size, "wide_size": wide, **vocabulary(tokenizer)}
-    return LSTMForCausalLM(LSTMConfig(**sizes, **dropout))
+    return LSTMForCausalLM(LSTMConfig(**sizes, **dropouts(settings)))

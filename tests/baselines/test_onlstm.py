@@ -154,13 +154,18 @@ def test_the_distance_of_a_word_depends_on_the_words_up_to_it(build, tokenizer):
     assert (changed[:, 3:] - whole[:, 3:]).abs().min() > 1e-6
 
 
+@pytest.mark.parametrize("vocabulary", ["word", "bpe:300"])
 @pytest.mark.parametrize("build", [onlstm, onlstm_syd])
-def test_trees_of_many_sentences_are_those_of_each_alone(build, tokenizer):
+def test_trees_of_many_sentences_are_those_of_each_alone(build, vocabulary):
+    tokenizer = make_tokenizer(vocabulary, CORPUS * 2)
     model = with_large_weights(build(make_settings(hidden_size=8), tokenizer))
     sentences = [encode(tokenizer, words) for words in [*CORPUS, ["dog"], ["the", "cat"]]]
     together = list(distance_trees(model, sentences))
     assert together == [next(distance_trees(model, [sentence])) for sentence in sentences]
     assert [list(tree.words()) for tree in together] == [sentence.words for sentence in sentences]
+    first = model.distances(torch.tensor([sentences[0].ids]))[0].tolist()
+    of_words = [first[start] for start in sentences[0].starts]  # a word splits where its first piece does
+    assert together[0] == tree_from_distances(of_words, sentences[0].words)
 
 
 def test_the_distances_of_the_middle_layer_count_what_it_forgets(tokenizer):

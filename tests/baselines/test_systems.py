@@ -178,6 +178,13 @@ def test_settings_and_methods_of_soms_are_refused_elsewhere(data, runs, treebank
     assert "--method is for SOMs" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["lstm", "onlstm", "onlstm-syd", "prpn"])
+def test_a_dropout_that_cannot_be_is_refused_before_the_run_begins(name, data, tmp_path):
+    with pytest.raises(ValueError, match=r"output_dropout must be in \[0, 1\), got 1.5"):
+        train_system(name, data, tmp_path / "run", **TINY, output_dropout=1.5)
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_settings_of_a_system_give_way_to_those_of_the_command(data, tmp_path, capsys):
     arguments = ["train", str(data), "--system", "lstm", "--hidden-size", "8", "--epochs", "1"]
     for run, flags, beta1 in (("a", [], 0.9), ("b", ["--beta1", "0.5"], 0.5)):
