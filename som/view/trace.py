@@ -84,27 +84,28 @@ def trace(
     *,
     k: int | None = None,
     seed: int = 0,
+    words: bool = False,
 ) -> Trace:
-    """Read a sentence and keep what happens at each word.
+    """Read a sentence and keep what happens at each word; `words` says that words in a list may have spaces.
 
     The partial parses are those of the method where it follows many trees, otherwise those of a beam.
     """
     method = Method.of(model, method, k, seed)
-    sentence = encode(tokenizer, text)
+    sentence = encode(tokenizer, text, words=words)
     if len(sentence.words) > LONGEST:
         raise ValueError(f"the page shows sentences of up to {LONGEST} words, got {len(sentence.words)}")
     found_by = parses_method(model, method, k, seed)
-    rows = surprisals(model, tokenizer, text, method, eos=True)
-    parsed = surprisals(model, tokenizer, text, found_by, eos=True, parses=found_by.k or 4)
+    rows = surprisals(model, tokenizer, text, method, eos=True, words=words)
+    parsed = surprisals(model, tokenizer, text, found_by, eos=True, parses=found_by.k or 4, words=words)
     reading = read_as_scored(model, sentence.ids, method)
     expected = expected_words(model, tokenizer, sentence, reading)
-    words = [
-        WordTrace(with_parses(row, other), *places(sentence, reading, token), words)
-        for row, other, token, words in zip(rows, parsed, first_tokens(sentence), expected, strict=True)
+    traced = [
+        WordTrace(with_parses(row, other), *places(sentence, reading, token), likely)
+        for row, other, token, likely in zip(rows, parsed, first_tokens(sentence), expected, strict=True)
     ]
     tags, labels = tree_labels(model, sentence, reading)
-    words = [replace(word, tag=tag) for word, tag in zip(words, [*tags, None], strict=True)]  # EOS has none
-    return Trace(words, described(method), described(found_by), labels)
+    traced = [replace(word, tag=tag) for word, tag in zip(traced, [*tags, None], strict=True)]  # EOS has none
+    return Trace(traced, described(method), described(found_by), labels)
 
 
 def tree_labels(

@@ -219,11 +219,15 @@ def test_the_command_measures_both_at_once_and_draws_the_chart(files, capsys):
         (["--blimp", "suites/number_src.json"], "number_src.json:1:"),
     ],
 )
-def test_wrong_input_is_one_line_and_exit_code_2_before_any_model_is_looked_for(
-    files, flags, message, capsys, monkeypatch
+def test_wrong_input_is_one_line_and_exit_code_2_before_any_model_is_loaded(
+    files, flags, message, capsys, monkeypatch, tmp_path
 ):
     monkeypatch.chdir(files)
-    assert main(["evaluate", "nowhere", *flags]) == 2
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text(
+        '{"model_type": "som", "architectures": ["SOMForCausalLM"]}'
+    )  # no weights
+    assert main(["evaluate", str(tmp_path / "model"), *flags]) == 2
     error = capsys.readouterr().err
     assert message in error.splitlines()[-1]
 

@@ -488,7 +488,7 @@ def test_weights_that_are_no_numbers_give_logits_of_the_right_shape(settings, wr
     ("settings", "message"),
     [
         ({"hiden_size": 3}, "^hiden_size is no setting of a SOM: did you mean hidden_size.$"),
-        ({"tree_marks": ["nsubj"]}, "^tree_marks is no setting of a SOM: is it one of a newer version.$"),
+        ({"colour_scheme": ["nsubj"]}, "^colour_scheme is no setting of a SOM: is it one of a newer version.$"),
         ({"num_hidden_layers": 3}, "num_hidden_layers must be 1"),
         ({"oracle": "none"}, "oracle must be one of"),
         ({"next_attachment": "best"}, "next_attachment must be one of"),

@@ -55,7 +55,7 @@ def test_the_page_stands_alone_and_is_small(model):
 
 def test_words_never_become_markup(model):
     plain = Island(page([trace(*model, ["dog"] * len(NASTY))], "a model"))
-    nasty = page([trace(*model, NASTY)], "<b>model</b>")
+    nasty = page([trace(*model, NASTY, words=True)], "<b>model</b>")
     assert Island(nasty).tags == plain.tags
     assert [row["word"] for row in Island(nasty).data["sentences"][0]["words"]][: len(NASTY)] == NASTY
     assert "alert(1)</script>" not in nasty and "\u2028" not in Island(nasty).content
