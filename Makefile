@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: test lint demo clean
 
 test: lint
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile  # one core each
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .
