@@ -47,7 +47,7 @@ def test_a_treebank_is_prepared_and_shown(corpus, capsys):
 
 
 def test_the_result_of_each_command_is_what_the_next_one_takes(corpus, capsys, monkeypatch):
-    monkeypatch.setattr("som.progress.SECONDS", 0.05)
+    monkeypatch.setattr("som.progress.SECONDS", 0.001)
     assert run(capsys, "prepare", *corpus)[0] == 0
     sizes = ["--hidden-size", "8", "--epochs", "1", "--batch-size", "1"]
     code, out, err = run(capsys, "train", "out", "--out", "a run", *sizes, "--report-to", "none")

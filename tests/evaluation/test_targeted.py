@@ -223,11 +223,11 @@ def test_wrong_input_is_one_line_and_exit_code_2_before_any_model_is_loaded(
     files, flags, message, capsys, monkeypatch, tmp_path
 ):
     monkeypatch.chdir(files)
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.json").write_text(
+    (tmp_path / "weightless").mkdir()
+    (tmp_path / "weightless" / "config.json").write_text(
         '{"model_type": "som", "architectures": ["SOMForCausalLM"]}'
     )  # no weights
-    assert main(["evaluate", str(tmp_path / "model"), *flags]) == 2
+    assert main(["evaluate", str(tmp_path / "weightless"), *flags]) == 2
     error = capsys.readouterr().err
     assert message in error.splitlines()[-1]
 
