@@ -41,7 +41,7 @@ class SOMConfig(PreTrainedConfig):
 
     model_type = "som"
     keys_to_ignore_at_inference = [  # all but the logits, so that the Trainer's metrics get what they expect
-        *("past_key_values", "lm_loss", "structure_loss"),
+        *("past_key_values", "lm_loss", "structure_loss", "tag_loss", "leaf_tag_logits", "node_tag_logits"),
         *("depths", "oracle_depths", "attach_logits", "next_attach_logits"),
     ]
 

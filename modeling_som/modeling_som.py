@@ -923,6 +923,8 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
             # 0 without tree labels, yet it ties the parsers to the loss: parallel training wants every parameter used
             structure_loss = self.structure_loss(out, num_items)
         tag_loss = self.tag_loss(out, leaf_tag, num_items)
+        if tag_loss is None and lm_loss is not None and self.config.tree_tags and self.training:
+            lm_loss = lm_loss + 0 * sum(weight.sum() for weight in self.model.tagger.parameters())  # as above
         return SOMCausalLMOutput(
             loss=self.weigh(lm_loss, structure_loss, tag_loss),
             logits=logits,

@@ -46,11 +46,12 @@ def node_spans(depths: Tensor, inside: Tensor | None = None) -> Spans:
     ([1, 1, 3, 1], [3, 5, 5, 6], [-1, 2, -1, 3], [-1, 4, -1, -1])
     """
     B, C = depths.shape
-    columns, levels = torch.arange(C), torch.arange(int(depths.max()) + 2)
+    columns, levels = torch.arange(C), torch.arange(max(int(depths.max()), 1) + 2)
     word = depths[..., None] if inside is None else depths.masked_fill(inside, NONE)[..., None]  # (B, C, 1)
     last_at = torch.where(word == levels, columns[:, None], -1).cummax(1).values  # (B, C, levels): up to a column
     last_upto = last_at.cummax(2).values
-    ended = torch.cat([depths, depths.new_full((B, 1), NONE)], dim=1)[..., None] <= levels
+    ends = depths if inside is None else depths.masked_fill(inside, len(levels))  # pieces end nothing
+    ended = torch.cat([ends, depths.new_full((B, 1), NONE)], dim=1)[..., None] <= levels
     next_upto = torch.where(ended, torch.arange(C + 1)[:, None], C).flip(1).cummin(1).values.flip(1)
     rows, depth = torch.arange(B)[:, None], depths.clamp(min=1)
     before, deep = (columns - 1).clamp(min=0)[None], depth.clamp(min=2)

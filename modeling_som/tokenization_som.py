@@ -190,6 +190,8 @@ def continuing_tokens(tokenizer: PreTrainedTokenizerFast) -> list[bool]:
         return [False] * len(tokenizer)
     whole = set(tokenizer.all_special_tokens)
     tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    if not any(token.startswith("Ġ") for token in tokens):  # another convention: no token is known to continue a word
+        return [False] * len(tokens)
     return [not token.startswith("Ġ") and token not in whole for token in tokens]
 
 

@@ -174,7 +174,7 @@ def tag_logits(model, trace: dict, ids: list[int]) -> dict[tuple[str, int], Tens
     words = [t for t in range(len(ids)) if not (t and continues(model, ids[t]))]
     for i in (t for t in words if t >= 2):
         depth = max(depths[i], 2)
-        end = next((m for m in range(i + 1, len(ids)) if depths[m] <= depths[i]), len(ids))
+        end = next((m for m in words if m > i and depths[m] <= depths[i]), len(ids))
         start = max(t for t in words if t < i and depths[t] < depth)
         left, right = (
             max((t for t in words if first < t < stop and depths[t] == at), default=-1)

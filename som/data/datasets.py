@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
@@ -23,6 +22,9 @@ from som.data.summary import COUNTS, summarise
 from som.data.vocabularies import make_tokenizer
 from som.syntax import (
     CONVERSION_VERSION,
+    HEAD_TAG,
+    PARTIAL,
+    ROOT,
     SPLITS,
     Tags,
     TreebankError,
@@ -168,14 +170,12 @@ def remove_abandoned(folder: Path) -> None:
 
 
 def known_tags(parsed: Dataset) -> list[str]:
-    """The tags of the training split, the most frequent first; none if one of its sentences lacks them."""
-    counts: Counter[str] = Counter()
-    for batch in parsed.select_columns(["words", "leaf_tag", "node_tag"]).iter(1000):
-        for words, leaf, node in zip(batch["words"], batch["leaf_tag"], batch["node_tag"], strict=True):
-            if len(words) != len(leaf):
-                return []
-            counts.update(tag for tag in (*leaf, *node) if tag)
-    return [tag for tag, _ in counts.most_common()]
+    """The tags of the training split, in an order that depends on nothing else; sentences may lack them."""
+    found: set[str] = set()
+    for batch in parsed.select_columns(["leaf_tag", "node_tag"]).iter(1000):
+        found.update(tag for column in batch.values() for tags in column for tag in tags if tag)
+    special = [PARTIAL, HEAD_TAG, ROOT] if HEAD_TAG in found else []
+    return [*special, *sorted(found.difference(special))]
 
 
 def read_rows(files: Sequence[Path], split: str, scratch: Path, skip_bad: bool, num_proc: int, tags: str) -> Dataset:

@@ -219,8 +219,8 @@ def count_labels(example: Example, sentence: Sentence, scored: Scored, labels: L
 
     Heads and relations are counted as in the CoNLL 2018 shared task: all words, against the heads of the file, and
     relations without their subtypes."""
-    if labels is None or example.tags is None:
-        return Counts()
+    if labels is None or example.tags is None or (labels.heads is None) != (example.heads is None):
+        return Counts()  # or they are of different kinds: relations and categories
     if labels.heads is None or labels.relations is None or example.heads is None or example.relations is None:
         predicted = Tags(tuple(labels.leaf), tuple(labels.node))
         ours = labelled_spans(gold_depths(first_siblings(example.tree)), example.tags)

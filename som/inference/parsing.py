@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -104,12 +103,12 @@ class Parse:
         self.check_drawable()
         return visible(draw_tree(self.to_nltk(binary)))
 
-    def svg(self) -> str:
+    def svg(self, binary: bool = False) -> str:
         """The tree as a picture."""
         import svgling
 
         self.check_drawable()
-        return visible(svgling.draw_tree(self.to_nltk()).get_svg().tostring())
+        return visible(svgling.draw_tree(self.to_nltk(binary)).get_svg().tostring())
 
     def arcs(self) -> str:
         """The dependencies as a picture: an arc from every head to its dependents."""
@@ -120,7 +119,8 @@ class Parse:
         self.check_drawable()
         return dependency_figure([visible(word) for word in self.words], self.heads, self.relations)
 
-    _repr_svg_ = svg
+    def _repr_svg_(self) -> str:
+        return self.svg()
 
     def check_drawable(self) -> None:
         if len(self.words) > DRAWABLE:
@@ -151,7 +151,7 @@ class Parse:
         except ImportError:
             raise ImportError("to make a spaCy Doc, install spaCy: pip install 'som-lm[spacy]'") from None
         heads = [head - 1 if head else word for word, head in enumerate(self.heads)]
-        spaces = [start > end for (_, end), (start, _) in pairwise([*self.offsets, (sys.maxsize, 0)])]
+        spaces = [*(start > end for (_, end), (start, _) in pairwise(self.offsets)), False]
         relations = ["ROOT" if relation == "root" else relation for relation in self.relations]
         return Doc(vocabulary or Vocab(), words=self.words, spaces=spaces, heads=heads, deps=relations)
 
@@ -203,7 +203,8 @@ def conllu_sentence(parse: Parse, labels: Labels, sent_id: str | int, probabilit
     lines = [f"# sent_id = {sent_id}", f"# text = {text}"]
     offsets = parse.offsets if parse.text is not None else offsets_in(text, parse.words)
     ranges = written_words(parse.words, offsets)
-    columns = zip(parse.words, labels.heads or [], labels.relations or [], labels.probabilities or [], strict=True)
+    chances = labels.probabilities or [1.0] * len(parse.words)
+    columns = zip(parse.words, labels.heads or [], labels.relations or [], chances, strict=True)
     for number, (word, head, relation, chance) in enumerate(columns, start=1):
         glued = number < len(offsets) and offsets[number][0] == offsets[number - 1][1]
         first, last = ranges[number - 1]
@@ -263,7 +264,7 @@ def write_parse(
         return parse.to_conllu(sent_id, probabilities)
     written = {
         "tree": lambda: parse.draw(binary) + "\n",
-        "svg": parse.svg,
+        "svg": lambda: parse.svg(binary),
         "arcs": parse.arcs,
         "conll": parse.conll,
         "brackets": lambda: parse.brackets(binary),

@@ -299,7 +299,9 @@ def forced_depths(model: SOMForCausalLM, sentence: Sentence, attach: Attach) -> 
                 raise ValueError(f"word {number} cannot be attached: words are 1 to {len(sentence.words)}")
             place = sentence.starts[number - 1]
             depths += follow(model, cache, ids[:, len(depths) : place])
-            depth = wanted_depth(sentence, depths, number, where, model.config.num_slots)
+            assert cache.state is not None, "BOS was read"
+            deepest = min(int(cache.state.depth[0]) + 1, model.config.num_slots)  # below the last word, whole
+            depth = wanted_depth(sentence, depths, number, where, deepest, model.config.num_slots)
             model.model(ids[:, place : place + 1], depths=ids.new_tensor([[depth]]), past_key_values=cache)
             depths.append(depth)
         return depths + follow(model, cache, ids[:, len(depths) :])
@@ -310,10 +312,11 @@ def follow(model: SOMForCausalLM, cache: SOMCache, ids: Tensor) -> list[int]:
     return model.model(ids, past_key_values=cache).depths[0].tolist() if ids.shape[1] else []
 
 
-def wanted_depth(sentence: Sentence, depths: Sequence[int], number: int, where: int | str, num_slots: int) -> int:
+def wanted_depth(
+    sentence: Sentence, depths: Sequence[int], number: int, where: int | str, deepest: int, num_slots: int
+) -> int:
     """The depth that is asked for, or an error that says why it cannot follow the depths before."""
     word = f"word {number} ({sentence.words[number - 1]!r})"
-    deepest = min(depths[-1] + 1, num_slots)
     if isinstance(where, int):
         if not 1 <= where <= deepest:
             raise ValueError(f"{word} cannot be put at depth {where}: here depths are 1 to {deepest}")

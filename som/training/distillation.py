@@ -32,6 +32,8 @@ def teach(
     models = []
     for teacher in teachers:
         model = load_of_same_words(teacher, student, tokenizer)
+        if model.config.word_pieces != student.config.word_pieces:
+            raise ValueError(f"{teacher}: expected a teacher that attaches pieces of words as the student does")
         if model.config.num_slots != student.config.num_slots or not model.config.prediction_network:
             slots = student.config.num_slots
             raise ValueError(f"{teacher}: expected a teacher with {slots} slots and a prediction network")

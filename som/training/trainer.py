@@ -94,6 +94,8 @@ def train(
     """
     state = PartialState(cpu=not torch.accelerator.is_available())
     run, data = Path(out_dir), load_data(Path(data_dir))
+    if build is not make_model:
+        given = {"tree_tags": [], **given}  # only SOMs learn tags
     seen = record_text(run)
     record = open_run(run, data, given, resume, overwrite, system, starts_with)
     settings = make_settings(**record["given"])

@@ -60,7 +60,7 @@ def learn(folder, name, text):
 def test_prepared_data_have_the_tags_and_their_set(dependencies):
     data = dependencies[0].parent / "data"
     tags = json.loads((data / "som.json").read_text())["tree_tags"]
-    assert {"partial", "head", "root", "det", "nsubj", "obj", "amod", "punct"} == set(tags)
+    assert tags == ["partial", "head", "root", "amod", "det", "nsubj", "obj", "punct"]
     row = load_from_disk(str(data))["train"][0]
     names = [[tags[t] if t >= 0 else None for t in row[kind]] for kind in ("leaf_tag", "node_tag")]
     assert names[0] == [None, "det", "head", "head", "det", "head", "punct", None]
@@ -176,3 +176,16 @@ def test_the_page_shows_the_labels(dependencies):
     shown = trace(*som.load(dependencies[0]), "the dog sees the cat .")
     assert [word.tag for word in shown.words] == ["det", "head", "head", "det", "head", "punct", None]
     assert sorted(shown.labels) == [(0, 2, "nsubj"), (0, 6, "root"), (3, 5, "obj")]
+
+
+def test_relations_are_not_measured_against_categories(dependencies, constituents):
+    model, tokenizer = som.load(dependencies[0])
+    total = som.evaluate(model, tokenizer, read_treebank([constituents[1]])).counts.total
+    assert (total.heads.total, total.labelled.gold) == (0, 0)
+
+
+def test_sentences_without_relations_are_read_beside_those_with_them(tmp_path):
+    (tmp_path / "a.conllu").write_text(conllu(SENTENCES[0], "dogs/2/_ bark/0/_"))
+    summary = prepare({split: [tmp_path / "a.conllu"] for split in ("train", "validation", "test")}, tmp_path / "data")
+    assert "nsubj" in summary["tree_tags"]
+    assert load_from_disk(str(tmp_path / "data"))["train"][1]["leaf_tag"] == [-100] * 4

@@ -69,7 +69,7 @@ def built_span(depths, inside, i):
     """What inner node i of the tree that was built spans, BOS left out."""
     words = [t for t in range(1, len(depths)) if not inside[t]]
     depth = max(depths[i], 2)
-    end = next((m for m in range(i + 1, len(depths)) if depths[m] <= depths[i]), len(depths))
+    end = next((m for m in words if m > i and depths[m] <= depths[i]), len(depths))
     return max(t for t in words if t < i and depths[t] < depth), end
 
 
@@ -184,3 +184,15 @@ def test_the_decoder_finds_the_best_of_all_trees_with_the_same_brackets(seed):
     found = decode_dependencies(depths, leaf, node, names)
     assert (found.heads, found.relations) == (best[1], best[2])
     assert score(found.heads, found.relations) == pytest.approx(best[0])
+
+
+def test_a_text_without_words_has_no_nodes():
+    model = make_model(tree_tags=TAGS)
+    out = model(torch.tensor([[0]]), output_tags=True)
+    assert (out.leaf_tag_logits == -100).all() and (out.node_tag_logits == -100).all()
+
+
+def test_training_without_tags_uses_the_tagger_all_the_same(sentences):
+    model = make_model(tree_tags=TAGS).train()
+    model(**batch_of(sentences, "right")).loss.backward()
+    assert all(weight.grad is not None for weight in model.parameters())  # parallel training wants it
