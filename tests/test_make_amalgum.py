@@ -416,7 +416,11 @@ def test_a_repository_that_is_not_amalgum_is_refused(script, tmp_path, capsys, c
     [
         ("gold.conllu", b"(S (NP a) (VP b))\n", "gold.conllu: expected a treebank in CoNLL-U, found no words"),
         ("gold.conllu.gz", b"1\tHi\n\n", "gold.conllu.gz: expected a treebank in CoNLL-U, plain or as .gz: "),
-        ("gold.conllu.gz", gzip.compress(b"1\tHi\n\n")[:-9], "gold.conllu.gz: expected a treebank in CoNLL-U"),
+        (
+            "gold.conllu.gz",
+            gzip.compress(b"1\tHi\n\n", mtime=0)[:-9],
+            "gold.conllu.gz: expected a treebank in CoNLL-U",
+        ),
         ("gold.conllu", b"1\t\xff\n\n", "gold.conllu: expected a treebank in CoNLL-U"),
         ("gold.conllu", None, "gold.conllu"),
     ],

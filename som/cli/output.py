@@ -85,6 +85,10 @@ def check_outputs(picture: str | None, *others: str | None) -> None:
     for file in filter(None, (picture, *others)):
         if not Path(file).parent.is_dir() or Path(file).is_dir():
             raise ValueError(f"{file}: expected a file in a folder that exists")
+    named = [Path(file) for file in (picture, *others) if file and file != "-"]
+    files = [file.resolve() for file in named if file.is_file() or not file.exists()]  # devices may be named twice
+    if len(set(files)) < len(files):
+        raise ValueError(f"{files[0]}: expected another file for each output")
     if picture and Path(picture).suffix not in (".svg", ".png", ".pdf"):
         raise ValueError(f"{picture}: expected a picture that ends in .svg, .png or .pdf")
 

@@ -80,6 +80,8 @@ def load_weights(path: str | Path, kind: type[Model]) -> Model:
     for problem in ("missing", "unexpected", "mismatched"):
         if keys := sorted(report[f"{problem}_keys"]):
             raise CheckpointError(f"{path}: expected the weights of the model, {problem}: {described(keys)}")
+    if broken := [name for name, weight in model.named_parameters() if not weight.isfinite().all()]:
+        raise CheckpointError(f"{path}: expected finite weights, not so: {described(broken)}")
     return model
 
 

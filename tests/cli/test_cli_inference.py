@@ -166,3 +166,12 @@ def test_without_a_shipped_checkpoint_one_sentence_says_so(capsys, monkeypatch, 
     monkeypatch.setattr(loading, "SHIPPED", tmp_path / "nowhere")
     assert main(["parse", "the cat"]) == 2
     assert "no checkpoint comes with this installation" in capsys.readouterr().err
+
+
+def test_two_outputs_to_one_file_are_refused_and_two_to_a_device_are_not(checkpoint, tmp_path, capsys):
+    same = ["--out", str(tmp_path / "a"), "--json", str(tmp_path / "a")]
+    assert main(["parse", "--model", checkpoint, *same, "the dog ."]) == 2
+    assert "expected another file for each output" in capsys.readouterr().err
+    assert not (tmp_path / "a").exists()
+    nothing = ["--out", "/dev/null", "--json", "/dev/null"]
+    assert main(["parse", "--model", checkpoint, *nothing, "the dog ."]) == 0

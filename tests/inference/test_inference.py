@@ -691,3 +691,13 @@ def test_a_missing_checkpoint_is_named(tmp_path, monkeypatch):
 def test_what_the_package_does_not_export_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'parze'"):
         som.parze  # noqa: B018
+
+
+def test_weights_that_are_no_numbers_are_refused(checkpoint, tmp_path):
+    model, tokenizer = som.load(checkpoint)
+    with torch.no_grad():
+        model.model.cell.gates.semantic.bias[0] = float("nan")
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="expected finite weights, not so: model.cell.gates.semantic.bias"):
+        som.load(tmp_path)
