@@ -473,7 +473,10 @@ class SOMModel(SOMPreTrainedModel):
     ) -> Tagged:
         """Scores the tags of every node of the tree that was built; labels, where given, are those of nodes of the
         gold tree that span the same words."""
-        batch, where = layout.batch, TreeNodes.of(layout, inside)
+        batch = layout.batch
+        inside_grid = None if inside is None else batch.justify(inside.cpu().long(), fill=0).bool()
+        built = node_spans(layout.depth_grid[:, 1:], inside_grid)
+        where = TreeNodes.of(layout, built, inside)
         rows = (part.to(layout.device) for part in where[:3])
         vectors = [nodes.pick(part) for part in rows]
         logits = self.tagger(*vectors, where.is_right.to(layout.device))  # (R, tags)
@@ -485,8 +488,7 @@ class SOMModel(SOMPreTrainedModel):
             return Tagged(leaf, node, None)
         gold_leaf, gold_node = (tag.cpu() for tag in tags)
         gold_depths = oracle_depths(batch.justify(siblings.cpu()), None, len(siblings) + 1)
-        inside_grid = None if inside is None else batch.justify(inside.cpu().long(), fill=0).bool()
-        gold, built = (node_spans(grid, inside_grid) for grid in (gold_depths, layout.depth_grid[:, 1:]))
+        gold = node_spans(gold_depths, inside_grid)
         gold_grid = batch.justify(gold_node)
         matched = batch.unjustify(matching_tags(gold_grid, gold, built, gold_grid != NONE))
         label = torch.where(where.is_leaf, gold_leaf[where.token], matched[where.token]).to(layout.device)

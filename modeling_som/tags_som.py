@@ -72,11 +72,11 @@ class TreeNodes(NamedTuple):
     token: Tensor  # (R,) the token that names the leaf or the inner node, among the P of the batch
 
     @classmethod
-    def of(cls, layout: Layout, inside: Tensor | None) -> TreeNodes:
-        """All children of inner nodes, left ones first; of tokens at depth 1, only the words' tree on their left."""
+    def of(cls, layout: Layout, built: Spans, inside: Tensor | None) -> TreeNodes:
+        """All children of inner nodes of the tree that was built, left ones first; of tokens at depth 1, only the
+        words' tree on their left."""
         row, column, depth = layout.batch.row, layout.batch.column, layout.depths  # (P,)
-        inside_grid = None if inside is None else layout.batch.justify(inside.cpu().long(), fill=0).bool()
-        spans = Spans(*(grid[row, column] for grid in node_spans(layout.depth_grid[:, 1:], inside_grid)))
+        spans = Spans(*(grid[row, column] for grid in built))
         first = torch.arange(len(row)) - column  # (P,) place of the row's first token
         joins = (column >= 2) if inside is None else (column >= 2) & ~inside.cpu()
         i = joins.nonzero().flatten()
@@ -243,11 +243,11 @@ class DependencyDecoder:
 
     def labels(self) -> Labels:
         """The best reading of the sentence, whose head must be known."""
-        chosen, tag_of = self.chosen(), self.chosen_tags()
+        tag_of = self.chosen_tags()
         heads, relations, chances = [0] * self.length, [ROOT] * self.length, [1.0] * self.length
         head_of: dict[Part, int | None] = {("leaf", word): word for word in range(self.length)}
         waiting: dict[Part, list[int]] = {}
-        for i in chosen:
+        for i in self.children:
             head, wait = None, []
             for part in self.children[i]:
                 word, tag = head_of[part], tag_of[part]
