@@ -11,6 +11,7 @@ from pathlib import Path
 
 import som
 from modeling_som import SOMTokenizer
+from modeling_som.counts_som import save_word_counts
 from modeling_som.tokenization_som import never_generated
 from som.data import set_word_rules
 
@@ -29,6 +30,7 @@ def pack(run: Path, folder: Path) -> None:
     shutil.rmtree(scratch, ignore_errors=True)
     model.half().save_pretrained(scratch)
     tokenizer.save_pretrained(scratch)
+    save_word_counts(tokenizer, scratch)
     file = scratch / "config.json"
     config = json.loads(file.read_text(encoding="utf-8")) | {"dtype": "float32"}
     file.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

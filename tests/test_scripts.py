@@ -56,7 +56,7 @@ def scripts():
         patch.setitem(lab.TINY, "hidden_size", 8)
         patch.setitem(lab.TINY, "sentences", 12)
         patch.setattr(shared, "RATES", dict.fromkeys(("LSTM", "GPT-2"), (1e-3, 3e-3)))
-        patch.setattr(xs, "GRID", dict.fromkeys(("SOM", "LSTM"), [(2e-3, 8), (4e-3, 4)]))
+        patch.setitem(xs.BUDGET, "batch_size", 8)
         patch.setitem(xs.SOMS, "dSOM", {"syntactic_size": 2})
         yield importlib.import_module
 
@@ -101,7 +101,7 @@ def arguments(script: str, lab: Path) -> list[str]:
         "open_parsing": ["SOM", "right-branching trees", "oracle binary trees"],
         "open_syntax": ["SOM", "LSTM"],
         "open_shipped": ["SOM, taught, beam", "LSTM"],
-        "open_xs": ["SOM", "SOM, bpe:8000", "LSTM", "Kneser-Ney"],
+        "open_xs": ["SOM", "SOM, words seen three times", "LSTM", "Kneser-Ney"],
         "ptb": [
             "SOM, constituency trees",
             "shift-reduce, constituency trees",
@@ -178,13 +178,13 @@ def test_the_comparison_at_the_papers_scale_says_what_its_table_shows(scripts, d
     by_row = {result["row"]: result for result in results(done, "open_xs")}
     for row, result in by_row.items():
         assert set(result["evaluations"]) == {"validation", "test", "EWT test", "syntaxgym", "blimp"}
-        words = row != "SOM, bpe:8000"
+        words = row == "SOM, words seen three times"
         for section, share in (("syntaxgym", "items with an unknown critical word"), ("blimp", UNKNOWN)):
             assert (share in result["evaluations"][section]["measures"]) == words
         assert result["vocabulary"] > 0
         if row != "Kneser-Ney":
             assert result["parameters"] > 0 and result["speed"]["words_per_second"] > 0
-    pieces = by_row["SOM, bpe:8000"]["evaluations"]["test"]
+    pieces = by_row["SOM"]["evaluations"]["test"]
     assert pieces["counts"]["p"]["total"] == pieces["counts"]["words_with_eos"]["tokens"]
     assert pieces["counts"]["with_eos"]["tokens"] > pieces["counts"]["words_with_eos"]["tokens"]
     page = scripts("tables").TABLES["open_xs"](scripts("tables").read(done / "results" / "open_xs"))
@@ -194,12 +194,12 @@ def test_the_comparison_at_the_papers_scale_says_what_its_table_shows(scripts, d
 
 def test_the_speed_of_training_is_measured_without_changing_model_or_data(scripts, done):
     folder = done / "runs" / "tiny"
-    files = sorted((folder / "data" / "xs-word3").rglob("*"))
-    model, _ = som.load(folder / "xs-word3" / "som-0")
+    files = sorted((folder / "data" / "xs-bpe16000").rglob("*"))
+    model, _ = som.load(folder / "xs-bpe16000" / "som-0")
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    speed = scripts("record").training_speed(model, folder / "data" / "xs-word3", batch_size=5, batches=2)
+    speed = scripts("record").training_speed(model, folder / "data" / "xs-bpe16000", batch_size=5, batches=2)
     assert speed["words_per_second"] > 0 and not model.training
-    assert sorted((folder / "data" / "xs-word3").rglob("*")) == files  # a run knows its data by these files
+    assert sorted((folder / "data" / "xs-bpe16000").rglob("*")) == files  # a run knows its data by these files
     for name, weight in model.state_dict().items():
         torch.testing.assert_close(weight, before[name], rtol=0, atol=0)
 
@@ -279,7 +279,7 @@ RUNS = {  # what trainings of earlier sessions are called; a new name would trai
     "open_language_models": "ewt-word/som-0 ewt-word/lstm_0_003-0 ewt-word/gpt_2_0_001-0",
     "open_parsing": "ptb-sample/som-0",
     "open_shipped": "ewt-word/shipped_som-1 ewt-word/taught_som-0 ewt-word/shipped_lstm_0_3-0",
-    "open_xs": "xs-word3/som-0 xs-word3/lstm-0 xs-bpe8000/som_bpe_8000-0 xs-fifth-word3/som_0_002_8-0",
+    "open_xs": "xs-bpe16000/som-0 xs-bpe16000/lstm-0 xs-word3/som_words_seen_three_times-0",
     "ptb": "ptb-constituency/shift_reduce-0 ptb-dependency/som-0",
     "bllip": "bllip-xs-constituency/dsom-0",
 }
