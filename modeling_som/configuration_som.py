@@ -35,6 +35,7 @@ class SOMConfig(PreTrainedConfig):
         word_pieces: tokens are pieces of words (BPE). The model's buffer `continues` marks those that continue a word;
             they are attached to their word by rule, so that the word stays the unit of the tree.
         tree_tags: tags of nodes of the tree, such as relations; empty for a model without a classifier of them.
+        tag_gradient: the loss of the tags also trains what they are read from, not only their classifier.
         marginal: in evaluation and generation, return the log of the mixture over the second parser's distribution.
         initializer_range: weights are drawn with standard deviation initializer_range / sqrt(inputs).
     """
@@ -61,6 +62,7 @@ class SOMConfig(PreTrainedConfig):
     lm_loss_weight: float | int = 1.0
     structure_loss_weight: float | int = 1.0
     tag_loss_weight: float | int = 1.0
+    tag_gradient: bool = True
     layer_norm_eps: float = 1e-5
     initializer_range: float | int = 1.0
     use_cache: bool = True

@@ -25,7 +25,7 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerBase
 
 from .modeling_som import SOMForCausalLM, SOMModelOutput, live_slots
-from .search_som import Cloud, agreed_tree, beam_search, particle_filter, word_log_probs
+from .search_som import Cloud, agreed_tree, beam_search, particle_filter, predict_mixtures, word_log_probs
 from .sentences_som import Sentence, encode
 from .tags_som import Labels, decode_labels
 
@@ -65,11 +65,11 @@ class Method:
     def __str__(self) -> str:
         return self.name
 
-    def follow(self, model: SOMForCausalLM, ids: Tensor, mask: Tensor) -> Iterator[Cloud]:
+    def follow(self, model: SOMForCausalLM, ids: Tensor, mask: Tensor, entropies: bool = False) -> Iterator[Cloud]:
         """The trees of sentences, longest first, word by word."""
         if self.name == "particles":
-            return particle_filter(model, ids, mask, self.k, self.seed)
-        return beam_search(model, ids, mask, self.k)
+            return particle_filter(model, ids, mask, self.k, self.seed, entropies)
+        return beam_search(model, ids, mask, self.k, entropies)
 
 
 def log_likelihood(
@@ -96,6 +96,10 @@ class Scored:
     depths: list[int]  # one per token: decisions taken; of many trees, those of the one they agree on most
     choices: list[int] | None = None  # per token after the first, the depth p held most probable; not of many trees
     guesses: list[int] | None = None  # per token after the first, the depth p' held most probable; not of many trees
+    # of many trees, if asked for: what each token after the first costs given the trees that were kept before it, and
+    # the entropy in nats of what is expected after each token
+    prefix_log_probs: list[float] | None = None
+    entropies: list[float] | None = None
 
     @property
     def log_prob(self) -> float:
@@ -123,18 +127,20 @@ def score(
     batch_size: int | None = None,
     progress: bool | Callable[[int], object] = False,
     depths: Sequence[Sequence[int]] | None = None,
+    entropies: bool = False,
 ) -> Iterator[Scored]:
     """Scores sequences of ids, BOS first and EOS where it counts, in their order.
 
     With `depths`, the trees are given: words are then predicted after the given attachments (`greedy`: the gold-tree
     upper bound) or by the mixture along them (`marginal`). Sequences are read `batch_size` at a time, or as many as
-    `batch_tokens` allows. `progress` is a bar, or a function that is told how many more are done.
+    `batch_tokens` allows. `progress` is a bar, or a function that is told how many more are done. `entropies` asks
+    methods of many trees for them.
     """
     method = Method.of(model, method, k, seed, depths is not None)
     if any(len(sequence) == 0 for sequence in sequences):
         raise ValueError("a sequence to score needs at least one token, BOS")
     scorers = {"greedy": greedy, "marginal": marginal}
-    scorer = scorers.get(method.name) or partial(many_trees, method=method)
+    scorer = scorers.get(method.name) or partial(many_trees, method=method, entropies=entropies)
     results: dict[int, Scored] = {}
     with evaluating(model), tqdm(total=len(sequences), disable=progress is not True, unit=" sentences") as bar:
         tell = progress if callable(progress) else bar.update
@@ -202,6 +208,16 @@ class Reading(NamedTuple):
     prior: Tensor | None  # p', which has not; None without prediction network
     words: Tensor  # of the token, after each attachment; (T - 1, 1) without prediction network
     inside: Tensor  # (T - 1,) which tokens continue a word, so that their attachment says nothing
+    entropies: Tensor | None = None  # (T,) in nats, of what is expected after each token; the mixture over p'
+    leaf_tags: Tensor | None = None  # (T, tags) log-probabilities, as are those of nodes; None without tags
+    node_tags: Tensor | None = None
+
+    def labels(self, starts: Sequence[int], tags: Sequence[str]) -> Labels | None:
+        """The labels of the tree of the words that begin at these places."""
+        if self.leaf_tags is None or self.node_tags is None:
+            return None
+        leaf, node = (table[starts].tolist() for table in (self.leaf_tags, self.node_tags))
+        return decode_labels([self.depths[start] for start in starts], leaf, node, tags)
 
 
 @torch.inference_mode()
@@ -210,24 +226,68 @@ def read(
     sequences: Sequence[Sequence[int]],
     depths: Sequence[Sequence[int]] | None = None,
     batch_size: int | None = None,
+    entropies: bool = False,
+    tags: bool = False,
 ) -> list[Reading]:
-    """Reads sequences along greedy or given decisions."""
+    """Reads sequences along greedy or given decisions; `entropies` and `tags` only if asked for."""
     readings: dict[int, Reading] = {}
+    joint, tags = model.config.prediction_network, tags and bool(model.config.tree_tags)
     with evaluating(model):
         for batch in batches(sequences, depths, BATCH_TOKENS, model.device, batch_size=batch_size):
-            joint = model.config.prediction_network
-            out = model.model(batch.ids, batch.mask, depths=batch.depths, marginal=joint, use_cache=False)
-            words = branch_log_probs(model, out, batch) if joint else hidden_log_probs(model, out, batch)[..., None]
-            posterior = out.attach_logits[:, 1:].cpu().double().log_softmax(dim=-1)
-            prior = log_prior(out) if joint else None
-            inside = model.model.continuing(batch.ids[:, 1:])
-            inside = torch.zeros_like(batch.mask[:, 1:]) if inside is None else inside
+            out = model.model(
+                batch.ids, batch.mask, depths=batch.depths, marginal=joint, use_cache=False, output_tags=tags
+            )
+            tables = reading_tables(model, out, batch, entropies)
             for row, place in enumerate(batch.places):
                 n = len(sequences[place])
-                every = (posterior, prior, words, inside.cpu())
-                tables = (None if table is None else table[row, : n - 1] for table in every)
-                readings[place] = Reading(out.depths[row, :n].tolist(), *tables)  # type: ignore[arg-type]
+                found = {name: table[row, : n if name in OF_EVERY_TOKEN else n - 1] for name, table in tables.items()}
+                prior = found.pop("prior", None)
+                readings[place] = Reading(out.depths[row, :n].tolist(), prior=prior, **found)
     return [readings[place] for place in range(len(sequences))]
+
+
+OF_EVERY_TOKEN = ("entropies", "leaf_tags", "node_tags")  # tables of a reading that begin with the first token
+
+
+def reading_tables(model: SOMForCausalLM, out: SOMModelOutput, batch: Padded, entropies: bool) -> dict[str, Tensor]:
+    """What a `Reading` is made of, for a batch; those that do not apply are left out."""
+    inside = model.model.continuing(batch.ids[:, 1:])
+    tables = {
+        "posterior": out.attach_logits[:, 1:].cpu().double().log_softmax(dim=-1),
+        "inside": (torch.zeros_like(batch.mask[:, 1:]) if inside is None else inside).cpu(),
+    }
+    if model.config.prediction_network:
+        tables["prior"] = log_prior(out)
+    if entropies:
+        tables["words"], tables["entropies"] = all_predictions(model, out, batch)
+    elif model.config.prediction_network:
+        tables["words"] = branch_log_probs(model, out, batch)
+    else:
+        tables["words"] = hidden_log_probs(model, out, batch)[..., None]
+    for name, logits in (("leaf_tags", out.leaf_tag_logits), ("node_tags", out.node_tag_logits)):
+        if logits is not None:
+            tables[name] = logits.cpu().double().log_softmax(dim=-1)
+    return tables
+
+
+def all_predictions(model: SOMForCausalLM, out: SOMModelOutput, batch: Padded) -> tuple[Tensor, Tensor]:
+    """(B, T - 1, N): what `branch_log_probs` gives, with N = 1 without prediction network; and (B, T): the entropy of
+    what is expected after each token, from the same logits."""
+    if out.branch_states is None or out.next_attach_logits is None:
+        branch, states = batch.mask[..., None], out.last_hidden_state[batch.mask]
+        log_weights = torch.zeros(branch.shape, dtype=torch.float64)
+    else:
+        branch, states = live_slots(out.word_depths, model.config.num_slots), out.branch_states  # (B, T, N)
+        log_weights = out.next_attach_logits.cpu().double().log_softmax(dim=-1)
+    row, column, _ = branch.nonzero(as_tuple=True)
+    following = batch.ids.roll(-1, dims=1)[row, column]  # of a last token, any
+    branch, mask = branch.cpu(), batch.mask.cpu()
+    log_probs, entropies = predict_mixtures(model, states, following, branch.sum(-1)[mask], log_weights[branch])
+    words = torch.full(branch.shape, -torch.inf, dtype=torch.float64)
+    words[branch] = log_probs
+    table = torch.zeros(mask.shape, dtype=torch.float64)
+    table[mask] = entropies
+    return words[:, :-1], table
 
 
 @torch.inference_mode()
@@ -288,13 +348,28 @@ def collect(log_probs: Tensor, out: SOMModelOutput, batch: Padded) -> list[Score
     ]
 
 
-def many_trees(model: SOMForCausalLM, batch: Padded, method: Method) -> list[Scored]:
-    """The probability summed over the trees that are followed, and the one they agree on most."""
+def many_trees(model: SOMForCausalLM, batch: Padded, method: Method, entropies: bool = False) -> list[Scored]:
+    """The probability summed over the trees that are followed, and the one they agree on most.
+
+    For entropies the sentences are read with one more token: its cost is nothing to them, but what is expected."""
     lengths = batch.mask.sum(dim=1).tolist()
-    results = [Scored([], [0]) for _ in lengths]  # BOS alone
-    for read, cloud in enumerate(method.follow(model, batch.ids, batch.mask), start=2):
-        for i, log_prob in enumerate(cloud.log_probs.tolist()):
-            results[i].log_probs.append(log_prob)
+    results = [Scored([], [0], prefix_log_probs=[], entropies=[] if entropies else None) for _ in lengths]  # BOS alone
+    ids, mask = one_longer(batch, model.config.eos_token_id) if entropies else (batch.ids, batch.mask)
+    for read, cloud in enumerate(method.follow(model, ids, mask, entropies), start=2):
+        costs = zip(results, cloud.log_probs.tolist(), cloud.prefix_log_probs.tolist(), strict=False)
+        for i, (result, log_prob, prefix) in enumerate(costs):
+            if result.entropies is not None and cloud.entropies is not None:
+                result.entropies.append(cloud.entropies[i].item())
+            if read <= lengths[i]:
+                result.log_probs.append(log_prob)
+                result.prefix_log_probs.append(prefix)  # type: ignore[union-attr]  # a list
             if read == lengths[i]:
-                results[i].depths[:] = agreed_tree(cloud, i)
+                result.depths[:] = agreed_tree(cloud, i)
     return results
+
+
+def one_longer(batch: Padded, token: int) -> tuple[Tensor, Tensor]:
+    """Ids and mask (B, T + 1) of the rows with a token behind each."""
+    end = batch.mask.sum(dim=1, keepdim=True)
+    ids = torch.cat([batch.ids, batch.ids[:, :1]], dim=1).scatter(1, end, token)
+    return ids, torch.arange(ids.shape[1], device=ids.device) <= end

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import embedding_bag
 
 from .modeling_som import SOMForCausalLM
 from .operators_som import linear
@@ -30,6 +31,40 @@ def word_log_probs(model: SOMForCausalLM, states: Tensor, words: Tensor) -> Tens
     return torch.cat(parts)
 
 
+class Mixtures(NamedTuple):
+    """Predictions of the next word from R states, in groups whose states follow each other; tables are on the CPU."""
+
+    log_probs: Tensor  # (R,) of one word after each state
+    entropies: Tensor  # (groups,) in nats, of the whole mixture of the predictions of a group
+
+
+def predict_mixtures(
+    model: SOMForCausalLM, states: Tensor, words: Tensor, sizes: Tensor, log_weights: Tensor
+) -> Mixtures:
+    """One word after each state (R, D), as `word_log_probs` has it, and the entropy over all words of each group.
+
+    `sizes` (groups,) are the numbers of states, `log_weights` (R,) sum to 1 over a group. Each logit is computed once.
+    """
+    first = sizes.cumsum(0) - sizes
+    chunk = first // max(1, CHUNK // model.config.vocab_size)  # of each group: none is divided
+    _, counts = chunk.unique_consecutive(return_counts=True)
+    rows = [int(part.sum()) for part in sizes.split(counts.tolist())]
+    parts = [Mixtures(torch.empty(0, dtype=torch.float64), torch.empty(0, dtype=torch.float64))]
+    tables = (states.split(rows), words.split(rows), sizes.split(counts.tolist()), log_weights.split(rows))
+    for state, word, size, log_weight in zip(*tables, strict=True):
+        logits = linear(model.lm_head, state)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))  # (rows, V)
+        logits = logits - logits.amax(dim=1, keepdim=True)
+        log_prob, share = logits.gather(1, word[:, None])[:, 0], logits.exp_()
+        total = share.sum(dim=1)
+        weight = log_weight.exp().to(share) / total
+        bags = torch.arange(len(share), device=share.device), (size.cumsum(0) - size).to(share.device)
+        mixed = embedding_bag(bags[0], share, bags[1], mode="sum", per_sample_weights=weight)  # (groups, V)
+        entropy = torch.special.entr(mixed).sum(dim=1)
+        parts.append(Mixtures((log_prob - total.log()).cpu().double(), entropy.cpu().double()))
+    return Mixtures(*map(torch.cat, zip(*parts, strict=True)))
+
+
 def log_softmax(logits: Tensor) -> Tensor:
     """(R, N) on the CPU, in double precision."""
     return logits.cpu().double().log_softmax(dim=1)
@@ -38,14 +73,18 @@ def log_softmax(logits: Tensor) -> Tensor:
 class Cloud(NamedTuple):
     """Some trees of the words read so far, of several sentences, each tree once."""
 
-    log_probs: Tensor  # (S,) of the last word, estimated
+    log_probs: Tensor  # (S,) of the last word, estimated; over a sentence they sum to that of all its words
+    prefix_log_probs: Tensor  # (S,) of the last word after the trees kept before it, before any of the new are dropped
+    entropies: Tensor | None  # (S,) in nats, of the prediction of the last word from those trees, if asked for
     sentence: Tensor  # (R,) whose tree it is
     depths: Tensor  # (R, t)
     joint: Tensor  # (R,) log p(w, e) so far
     merit: Tensor  # (R,) by which trees are compared
 
 
-def particle_filter(model: SOMForCausalLM, ids: Tensor, mask: Tensor, k: int, seed: int) -> Iterator[Cloud]:
+def particle_filter(
+    model: SOMForCausalLM, ids: Tensor, mask: Tensor, k: int, seed: int, entropies: bool = False
+) -> Iterator[Cloud]:
     """Follows `k` trees per sentence of ids (S, T), longest first, and yields, word by word, where they are.
 
     Attachments are drawn from p and weighted by p' · softmax(h)[w] / p; when the weights' effective number falls below
@@ -64,18 +103,20 @@ def particle_filter(model: SOMForCausalLM, ids: Tensor, mask: Tensor, k: int, se
         step = Step.of(model, state, ids[:, t], sentence)
         noise = torch.rand(k + 1, generator=generator, dtype=torch.float64)
         attach = draw(step.posterior[tree], noise[:k, None].expand(S, k, 1))[..., 0]
+        share = shares_of_trees(tree, weight, R) if entropies else None
         grown, tree = torch.unique(tree * N + attach, return_inverse=True)
         source, attach = grown // N, grown % N
-        gain = step.gains(source, attach)
+        gain, entropy = step.gains(source, attach, share, sentence)
         sentence, joint = sentence[source], joint[source] + gain
         depths = torch.cat([depths[source], attach[:, None] + 1], dim=1)
         before, weight = weight.logsumexp(dim=1), weight + (gain - step.posterior[source, attach])[tree]
         state = step.attach(source, attach)
-        yield Cloud(weight.logsumexp(dim=1) - before, sentence, depths, joint, joint)
+        log_probs = weight.logsumexp(dim=1) - before
+        yield Cloud(log_probs, log_probs, entropy, sentence, depths, joint, joint)
         tree, weight = resample(tree, weight, noise[k])
 
 
-def beam_search(model: SOMForCausalLM, ids: Tensor, mask: Tensor, k: int) -> Iterator[Cloud]:
+def beam_search(model: SOMForCausalLM, ids: Tensor, mask: Tensor, k: int, entropies: bool = False) -> Iterator[Cloud]:
     """Follows the `k` best trees per sentence of ids (S, T), longest first, and yields, word by word, what they are.
 
     Trees of the same words compete, so none is ahead of another by the words that it has read. A tree's merit is the
@@ -89,14 +130,15 @@ def beam_search(model: SOMForCausalLM, ids: Tensor, mask: Tensor, k: int) -> Ite
         sentence, joint, merit, depths, total = sentence[:R], joint[:R], merit[:R], depths[:R], total[:S]
         step = Step.of(model, state, ids[:, t], sentence)
         source, attach = step.posterior.isfinite().nonzero(as_tuple=True)  # every tree with every attachment
-        gain = step.gains(source, attach)
+        gain, entropy = step.gains(source, attach, joint - total[sentence] if entropies else None, sentence)
         joint, merit = joint[source] + gain, merit[source] + gain + step.posterior[source, attach]
+        prefix = logsumexp_of_each(sentence[source], joint, S)
         kept = best_of_each(sentence[source], merit, k)
         source, attach, joint, merit = source[kept], attach[kept], joint[kept], merit[kept]
         sentence, depths = sentence[source], torch.cat([depths[source], attach[:, None] + 1], dim=1)
         before, total = total, logsumexp_of_each(sentence, joint, S)
         state = step.attach(source, attach)
-        yield Cloud(total - before, sentence, depths, joint, merit)
+        yield Cloud(total - before, prefix - before, entropy, sentence, depths, joint, merit)
 
 
 def first_state(model: SOMForCausalLM, ids: Tensor) -> SOMState:
@@ -127,28 +169,43 @@ class Step:
         p, p_next = som.attachment_logits(x, state, inside), som.next_attachment_logits(state)
         return cls(model, state, ids, x, inside, log_softmax(p), log_softmax(p_next))
 
-    def gains(self, source: Tensor, attach: Tensor) -> Tensor:
-        """(P,): log p'(e) softmax(h(e))[w] of the trees `source` with the attachments e.
+    def gains(
+        self, source: Tensor, attach: Tensor, share: Tensor | None = None, sentence: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """(P,): log p'(e) softmax(h(e))[w] of the trees `source` with the attachments e; and, if the log of each
+        tree's `share` of its `sentence` is given (R,), the entropy of what all of a sentence's predict (S,).
 
         The attachment of a piece inside a word is no event: p' speaks of the next word, so all its guesses count."""
-        gain = self.prior[source, attach] + self.log_words(source, attach)
-        if self.inside is None or not self.inside.any():
-            return gain
-        row, e = self.prior.isfinite().nonzero(as_tuple=True)
-        mixture = logsumexp_of_each(row, self.prior[row, e] + self.log_words(row, e), len(self.prior))
-        return torch.where(self.inside.cpu()[source], mixture[source], gain)
+        inside = None if self.inside is None or not self.inside.any() else self.inside.cpu()
+        if inside is None and share is None:
+            return self.prior[source, attach] + word_log_probs(self.model, *self.words_after(source, attach)), None
+        row, e = self.prior.isfinite().nonzero(as_tuple=True)  # every guess of every tree
+        states, words = self.words_after(row, e)
+        if share is None or sentence is None:
+            log_probs, entropies = word_log_probs(self.model, states, words), None
+        else:
+            sizes, weights = sentence[row].bincount(), share[row] + self.prior[row, e]
+            log_probs, entropies = predict_mixtures(self.model, states, words, sizes, weights)
+        joint = torch.full_like(self.prior, -torch.inf).index_put((row, e), self.prior[row, e] + log_probs)
+        gain = joint[source, attach]
+        return gain if inside is None else torch.where(inside[source], joint.logsumexp(1)[source], gain), entropies
 
-    def log_words(self, source: Tensor, attach: Tensor) -> Tensor:
-        """(P,): log-probability of the words after the attachments."""
+    def words_after(self, source: Tensor, attach: Tensor) -> tuple[Tensor, Tensor]:
+        """The states (P, D) that predict after the attachments, and the words (P,)."""
         source, attach = source.to(self.ids.device), attach.to(self.ids.device)
-        hidden = self.model.model.predicting_state(self.state, source, attach)
-        return word_log_probs(self.model, hidden, self.ids[source])
+        return self.model.model.predicting_state(self.state, source, attach), self.ids[source]
 
     def attach(self, source: Tensor, attach: Tensor) -> SOMState:
         """The states of the trees `source` with their words attached."""
         source, attach = source.to(self.ids.device), attach.to(self.ids.device)
         inside = None if self.inside is None else self.inside[source]
         return self.model.model.attach(self.x[source], self.state.select(source), attach, inside)
+
+
+def shares_of_trees(tree: Tensor, weight: Tensor, trees: int) -> Tensor:
+    """(trees,): the log of each tree's share of its sentence, from the weights (S, k) of its particles."""
+    share = weight - weight.logsumexp(dim=1, keepdim=True)
+    return logsumexp_of_each(tree.flatten(), share.flatten(), trees)
 
 
 def sentences_at(mask: Tensor) -> list[tuple[int, int]]:

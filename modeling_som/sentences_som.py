@@ -60,6 +60,7 @@ class Sentence:
     words: list[str]
     offsets: list[tuple[int, int]]  # of the words in the text
     starts: list[int]  # place of each word's first token in ids
+    text: str | None = None  # None for words that were given one by one
 
     def of_words(self, tokens: Sequence[int]) -> list[int]:
         """Of numbers that go with the tokens, those of the words: a word is attached where its first piece is."""
@@ -92,7 +93,7 @@ def encode(
         raise ValueError(f"the vocabulary has nothing for the word {missing[0]!r}")
     starts = list(accumulate(map(len, pieces), initial=1))[:-1]
     ids = [tokenizer.bos_token_id, *chain(*pieces), *[tokenizer.eos_token_id] * eos]
-    return Sentence(ids, tokens, offsets, starts)
+    return Sentence(ids, tokens, offsets, starts, text if isinstance(text, str) else None)
 
 
 def check_words(text: Sequence[str], words: bool) -> None:

@@ -114,10 +114,12 @@ def matching_tags(tags: Tensor, gold: Spans, built: Spans, labelled: Tensor) -> 
 class Tagger(nn.Module):
     """Scores the tags of a node from its vector, its sister's, its parent's, and whether it is the right child.
 
-    Of a dSOM it reads the syntactic segments alone."""
+    Of a dSOM it reads the syntactic segments alone. Without `tag_gradient` its loss ends here, so that words and trees
+    are learnt as if there were no tags."""
 
     def __init__(self, config: SOMConfig):
         super().__init__()
+        self.tag_gradient = config.tag_gradient
         self.semantic_size = config.semantic_size if config.syntactic_size else 0
         size = config.syntactic_size or config.hidden_size
         self.hidden = nn.Linear(3 * size, config.hidden_size)
@@ -128,6 +130,7 @@ class Tagger(nn.Module):
     def forward(self, child: Tensor, sister: Tensor, parent: Tensor, is_right: Tensor) -> Tensor:
         """(R, D) each, (R,) → (R, tags)."""
         vectors = torch.stack([child, sister, parent], dim=1)[..., self.semantic_size :].flatten(1)
+        vectors = vectors if self.tag_gradient else vectors.detach()
         hidden = self.hidden(self.dropout(vectors)) + self.side(is_right.long())
         return self.score(self.dropout(hidden.relu()))
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 VOCABULARY, HIDDEN, SLOTS = 23_815, 400, 15  # the paper's PTB model
+TAGS = 40  # the universal relations and what else a node can be
 PROMPT = 4  # tokens that generation goes on from
 Result = TypeVar("Result")
 Step = Callable[[], Any]
@@ -62,6 +63,15 @@ def batch_of(pool: Pool, sentences: int, length: int, seed: int = 0) -> dict[str
     labels = torch.tensor([list(row) for row in rows])
     words = torch.randint(3, VOCABULARY, labels.shape, generator=torch.Generator().manual_seed(seed))
     return {"input_ids": words, "labels": words, "first_sibling": labels, "depths": oracle_depths(labels, None, SLOTS)}
+
+
+def with_tags(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The same batch with random tags; none of BOS, EOS and first words, which join nothing."""
+    ids, depths = batch["input_ids"], batch["depths"]
+    leaf, node = torch.randint(TAGS, (2, *ids.shape), generator=torch.Generator().manual_seed(0))
+    outside = torch.zeros_like(ids, dtype=torch.bool)
+    outside[:, [0, -1]] = True
+    return {**batch, "leaf_tag": leaf.masked_fill(outside, -100), "node_tag": node.masked_fill(depths < 2, -100)}
 
 
 def joined(pool: Pool, length: int, rng: random.Random) -> list[int]:
@@ -334,9 +344,11 @@ def training_contenders(batch: dict[str, Tensor]) -> Contenders:
     """A training step, forward and backward, of everything; the SOM's decisions are given unless said."""
     ids, model, lstm = batch["input_ids"], som(), LSTM()
     dense, small, large = DenseSOM(model), gpt2(8, 320, 8, VOCABULARY), gpt2()
+    tagged, tags = som(tree_tags=[str(tag) for tag in range(TAGS)]), with_tags(batch)
     sampled = {key: value for key, value in batch.items() if key != "depths"}
     steps = {
         "SOM": training_step(model, lambda: model(**batch).loss),
+        "SOM, tags": training_step(tagged, partial(loss_of, tagged, tags)),
         "SOM, exploring": training_step(model, following(model, batch["depths"], partial(loss_of, model, sampled))),
         "SOM, dense": training_step(model, lambda: dense(**batch)[1]),
         "matrix products": products(ids.numel(), cell_rows(batch)),

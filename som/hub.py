@@ -15,6 +15,7 @@ from huggingface_hub import CommitOperationAdd, EvalResult, HfApi, ModelCard, Mo
 from huggingface_hub.utils import validate_repo_id
 
 from modeling_som import SOMForCausalLM
+from modeling_som.counts_som import save_word_counts
 from som.evaluation import LABELS, SECTIONS, cell
 from som.files import write_whole
 from som.inference import load, quiet
@@ -191,6 +192,7 @@ def stage_files(
         with quiet():
             model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
+        save_word_counts(tokenizer, folder)
         keep = old_card.is_file() and not results
         card = read_kept_card(old_card, repo_id) if keep else str(make_card(model, repo_id, results, **settings))
         (folder / CARD).write_text(card, encoding="utf-8")

@@ -200,6 +200,7 @@ def score_tags(model, child: Tensor, sister: Tensor, parent: Tensor, side: int) 
     """W2 ReLU(W1 [x; sister; parent] + the side's vector)."""
     config, tagger = model.config, model.model.tagger
     parts = [segments(config, x)[1] if config.syntactic_size else x for x in (child, sister, parent)]
+    parts = parts if config.tag_gradient else [part.detach() for part in parts]
     hidden = tagger.hidden.weight @ torch.cat(parts) + tagger.hidden.bias + tagger.side.weight[side]
     return tagger.score.weight @ hidden.relu() + tagger.score.bias
 

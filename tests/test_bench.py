@@ -37,6 +37,14 @@ def test_batches_have_the_length_asked_for_and_reachable_depths(pool):
         assert make_model(num_slots=bench.SLOTS, vocab_size=bench.VOCABULARY)(**batch).loss.isfinite()
 
 
+def test_the_step_with_tags_differs_from_the_one_without_by_their_loss_alone(pool):
+    batch = bench.batch_of(pool, 3, 9)
+    tagged = bench.som(hidden_size=8, tree_tags=[str(tag) for tag in range(bench.TAGS)]).eval()
+    with_tags, without = tagged(**bench.with_tags(batch)), tagged(**batch)
+    assert with_tags.tag_loss > 0 and without.tag_loss is None
+    torch.testing.assert_close(with_tags.loss, without.loss + with_tags.tag_loss)
+
+
 def test_the_contenders_have_the_parameters_of_a_som():
     size = bench.parameters(bench.som())
     for model in (bench.LSTM(), bench.gpt2(8, 320, 8, bench.VOCABULARY)):

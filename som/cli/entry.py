@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from som.cli.app import add_app
 from som.cli.bench import add_bench
 from som.cli.evaluate import add_evaluate
 from som.cli.generate import add_generate
@@ -78,6 +79,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_generate(commands)
     add_surprisal(commands)
     add_view(commands)
+    add_app(commands)
     add_bench(commands)
     add_push(commands)
     return parser

@@ -126,7 +126,7 @@ def add_method(parser: argparse.ArgumentParser) -> None:
     note = "(default: what the model's configuration says)"
     parser.add_argument("--method", choices=["greedy", "marginal", "particles", "beam"], help=note)
     note = "trees that particles or beam follow (default: 32 particles, a beam of 4)"
-    parser.add_argument("--particles", dest="k", type=positive, metavar="K", help=note)
+    parser.add_argument("--k", "--particles", dest="k", type=positive, metavar="K", help=note)
 
 
 def above_zero(text: str) -> float:

@@ -54,6 +54,8 @@ def add_train(commands: Any) -> None:
     model("--next-attachment", help="what words are predicted from: oracle (default), sampled or marginal")
     model("--no-tags", dest="tree_tags", action="store_const", const=[], help="learn no relations or categories")
     model("--tag-loss", dest="tag_loss_weight", type=float, metavar="W", help="weight")
+    note = "let the loss of the tags train the whole model (default), not only their classifier"
+    model("--tag-gradient", action=argparse.BooleanOptionalAction, help=note)
     model("--lm-loss", dest="lm_loss_weight", type=float, metavar="W", help="weight, 0 for a parser alone")
     model("--structure-loss", dest="structure_loss_weight", type=float, metavar="W", help="weight")
     steps = partial(parser.add_argument_group("optimisation").add_argument, default=argparse.SUPPRESS)

@@ -1,7 +1,16 @@
 """From treebanks to batches: vocabularies, data sets on disk, the collator."""
 
 from som.data.collator import SOMCollator
-from som.data.datasets import SPLITS, SUMMARY, fingerprint, prepare, token_siblings, treebank_dataset
+from som.data.datasets import (
+    SPLITS,
+    SUMMARY,
+    add_word_counts,
+    count_words,
+    fingerprint,
+    prepare,
+    token_siblings,
+    treebank_dataset,
+)
 from som.data.sources import hub_sentences
 from som.data.summary import summary_table, typical_tree
 from som.data.vocabularies import make_tokenizer, set_word_rules
@@ -11,6 +20,8 @@ __all__ = [
     "SOMCollator",
     "SPLITS",
     "SUMMARY",
+    "add_word_counts",
+    "count_words",
     "fingerprint",
     "hub_sentences",
     "make_tokenizer",

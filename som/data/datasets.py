@@ -12,9 +12,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from datasets import Dataset, DatasetDict, Features, List, NamedSplit, Value
+import pyarrow as pa
+import pyarrow.compute as pc
+from datasets import Dataset, DatasetDict, Features, List, NamedSplit, Value, load_from_disk
 from transformers import PreTrainedTokenizerFast
 
+from modeling_som.counts_som import WORD_COUNTS, WordCounts
 from modeling_som.layout_som import NONE
 from modeling_som.sentences_som import encode_sentences
 from som.data.sources import Source, source_files
@@ -110,8 +113,22 @@ def prepare(
         columns = [*ENCODED, *(TAGGED if tree_tags else ())]
         DatasetDict({split: encoded[split].select_columns(columns) for split in SPLITS}).save_to_disk(folder)
         vocabulary.save_pretrained(folder)
+        (folder / WORD_COUNTS).write_bytes(count_words(encoded["train"]).to_bytes())
         (folder / SUMMARY).write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return summary
+
+
+def count_words(dataset: Dataset) -> WordCounts:
+    """How often each word form occurs in rows with `words`."""
+    chunks = [chunk.flatten() for chunk in dataset.data.column("words").chunks]
+    counts = pc.value_counts(pa.chunked_array(chunks, pa.string()))
+    return WordCounts(dict(zip(*(counts.field(name).to_pylist() for name in ("values", "counts")), strict=True)))
+
+
+def add_word_counts(data: str | Path, checkpoint: str | Path) -> None:
+    """Write the counts of prepared data beside a checkpoint that was trained on them by an earlier version."""
+    counts = count_words(load_from_disk(str(data))["train"])
+    (Path(checkpoint) / WORD_COUNTS).write_bytes(counts.to_bytes())
 
 
 def treebank_dataset(

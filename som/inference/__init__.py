@@ -18,17 +18,21 @@ from som.inference.pictures import longest_bar, surprisal_figure, tree_figure
 from som.inference.surprisal import (
     PANELS,
     PLOTTABLE,
+    Attach,
     WordSurprisal,
+    forced_depths,
     plot,
     surprisals,
     surprisals_all,
     surprisals_chunk,
     surprisals_each,
     to_dicts,
+    to_frame,
     to_tsv,
 )
 
 __all__ = [
+    "Attach",
     "CONLL_HEADER",
     "CheckpointError",
     "DRAWABLE",
@@ -37,6 +41,7 @@ __all__ = [
     "PLOTTABLE",
     "Parse",
     "WordSurprisal",
+    "forced_depths",
     "generate",
     "load",
     "load_checkpoint",
@@ -54,6 +59,7 @@ __all__ = [
     "surprisals_chunk",
     "surprisals_each",
     "to_dicts",
+    "to_frame",
     "to_tsv",
     "tree_figure",
     "tree_svg",

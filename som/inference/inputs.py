@@ -31,6 +31,15 @@ def readable(
     return sentence
 
 
+def read_in_place(
+    sentences: Iterable[Sentence | ValueError], read: Callable[[list[Sentence]], Iterable[Result]]
+) -> list[Result | ValueError]:
+    """What `read` makes of the sentences; what is wrong with the others stays in its place."""
+    sentences = list(sentences)
+    found = iter(read([sentence for sentence in sentences if isinstance(sentence, Sentence)]))
+    return [next(found) if isinstance(one, Sentence) else one for one in sentences]
+
+
 def too_long(words: int, longest: int) -> ValueError:
     return ValueError(f"{words} words are too many to draw, {longest} the most: the other formats have no limit")
 
@@ -62,6 +71,14 @@ def results(
                     raise ValueError(f"text {number}: {result}") from result
                 bar.update()
                 yield result
+
+
+def read_named(texts: Texts, missing: str, each: Callable[[Iterable[Text]], Iterable[Result]]) -> Any:
+    """The results of a list, dict or pandas Series of texts, under the same names.
+
+    Where a text is missing (None, NaN) there is an error, or with missing="skip" no result."""
+    given, like = named(texts, missing)
+    return like(list(each(given)))
 
 
 def check_many(texts: Texts) -> None:

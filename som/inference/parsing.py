@@ -15,7 +15,7 @@ from modeling_som import SOMForCausalLM
 from modeling_som.scoring_som import Method, Scored, label_trees, score
 from modeling_som.sentences_som import CLITIC, NOT, Sentence, offsets_in, running_text
 from modeling_som.tags_som import PARTIAL, Labels, binary_children
-from som.inference.inputs import Text, Texts, named, only, readable, results, too_long
+from som.inference.inputs import Text, Texts, only, read_in_place, read_named, readable, results, too_long
 from som.syntax import NO_CHAIN, Tree, escape, evalb_line, first_siblings, tree_from_depths, visible
 
 if TYPE_CHECKING:
@@ -58,9 +58,9 @@ class Parse:
     text: str | None = None  # what was read, into which the offsets point; None for words that were given one by one
 
     @classmethod
-    def of(cls, sentence: Sentence, scored: Scored, labels: Labels | None = None, text: str | None = None) -> Parse:
+    def of(cls, sentence: Sentence, scored: Scored, labels: Labels | None = None) -> Parse:
         depths = sentence.of_words(scored.depths)
-        return cls(sentence.words, sentence.offsets, depths, scored.log_prob, labels, text)
+        return cls(sentence.words, sentence.offsets, depths, scored.log_prob, labels, sentence.text)
 
     @property
     def tree(self) -> Tree:
@@ -305,8 +305,7 @@ def parse_all(
     A dict or a pandas Series of texts gives one of parses, with the same names. Where a text is missing (None, NaN)
     there is an error, or with missing="skip" no result. Options are those of `parse_each`.
     """
-    given, like = named(texts, missing)
-    return like(list(parse_each(model, tokenizer, given, method, **options)))
+    return read_named(texts, missing, partial(parse_each, model, tokenizer, method=method, **options))
 
 
 def parse_each(
@@ -342,12 +341,13 @@ def parse_chunk(
 ) -> list[Parse | ValueError]:
     """The trees of some sentences; where one cannot be read, or is too long, there is an error in its place."""
     sentences = [readable(tokenizer, text, words=words, longest=longest) for text in texts]
-    good = [sentence for sentence in sentences if isinstance(sentence, Sentence)]
-    scored = list(score(model, [sentence.ids for sentence in good], method, batch_size=batch_size))
-    labels = label_trees(model, good, [one.depths for one in scored])
-    found = zip(scored, labels, strict=True)
-    written = [text if isinstance(text, str) else None for text in texts]
-    return [
-        Parse.of(one, *next(found), text) if isinstance(one, Sentence) else one
-        for one, text in zip(sentences, written, strict=True)
-    ]
+    return read_in_place(sentences, partial(parse_sentences, model, method=method, batch_size=batch_size))
+
+
+def parse_sentences(
+    model: SOMForCausalLM, sentences: Sequence[Sentence], method: Method, batch_size: int | None
+) -> Iterator[Parse]:
+    """The tree of each sentence, with labels where the model knows them."""
+    scored = list(score(model, [sentence.ids for sentence in sentences], method, batch_size=batch_size))
+    labels = label_trees(model, sentences, [one.depths for one in scored])
+    return map(Parse.of, sentences, scored, labels)

@@ -1,21 +1,13 @@
-"""Surprisal word by word, in bits, with what it is made of: for experiments on how people read.
-
-A word's surprisal is −log2 of its probability by the chosen method (see `som.inference`), summed over its pieces.
-Beside it stand the two parts of another quantity, the surprisal of the word together with the attachment it has in the
-sentence's parse (which, with `particles` or `beam`, is chosen when the whole sentence has been read):
-structural, −log2 p'(attachment), and lexical, −log2 p(word | attachment). A word whose attachment is forced has no
-other reading left, so its surprisal is the sum of the two.
-"""
+"""Surprisal word by word: of one sentence or many, with attachments forced, partial parses, tables and pictures."""
 
 from __future__ import annotations
 
 import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, fields, replace
 from functools import partial
 from io import StringIO
-from math import log
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,10 +15,11 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from modeling_som import SOMCache, SOMForCausalLM
-from modeling_som.scoring_som import Method, Reading, evaluating, read, score
+from modeling_som.scoring_som import Method, Reading, evaluating
 from modeling_som.search_som import best_trees
 from modeling_som.sentences_som import Sentence
-from som.inference.inputs import Text, Texts, named, only, readable, results, too_long
+from modeling_som.surprisal_som import PartialParse, WordSurprisal, read_words, with_end, word_places
+from som.inference.inputs import Text, Texts, only, read_in_place, read_named, readable, results, too_long
 from som.syntax import tree_from_depths
 
 if TYPE_CHECKING:
@@ -37,33 +30,6 @@ PLOTTABLE = 200  # words of a sentence: more have no room in a picture
 PANELS = 50  # sentences in a picture
 
 Attach = Mapping[int, int | str]  # a word's number → its depth, or "word 3": join the constituent that word 3 begins
-
-
-@dataclass(frozen=True)
-class PartialParse:
-    """A tree of the words read so far, and how probable it is among those compared with it."""
-
-    brackets: str
-    depths: list[int]  # of the words
-    probability: float
-
-
-@dataclass(frozen=True)
-class WordSurprisal:
-    """One word; all surprisals and entropies in bits."""
-
-    number: int  # words count from 1, BOS is 0
-    word: str
-    start: int
-    end: int
-    tokens: str  # what the vocabulary has for it: the word, its class if it is unknown, its pieces
-    surprisal: float
-    structural: float | None  # None without prediction network, as is entropy_before
-    lexical: float
-    entropy_before: float | None  # of p', which does not yet know the word
-    entropy_after: float  # of p, which does
-    depth: int
-    parses: list[PartialParse] = field(default_factory=list)  # best first
 
 
 def surprisals(
@@ -102,8 +68,7 @@ def surprisals_all(
     A dict or a pandas Series of texts gives one of results, with the same names. Where a text is missing (None, NaN)
     there is an error, or with missing="skip" no result. Options are those of `surprisals_each`.
     """
-    given, like = named(texts, missing)
-    return like(list(surprisals_each(model, tokenizer, given, method, **options)))
+    return read_named(texts, missing, partial(surprisals_each, model, tokenizer, method=method, **options))
 
 
 def surprisals_each(
@@ -142,11 +107,10 @@ def surprisals_chunk(
 ) -> list[list[WordSurprisal] | ValueError]:
     """`surprisals` of some sentences; where one cannot be read, or is too long, there is an error in its place."""
     sentences = [readable(tokenizer, text, eos, words, longest) for text in texts]
-    good = [sentence for sentence in sentences if isinstance(sentence, Sentence)]
     if eos:
-        good = [with_end(sentence, tokenizer.eos_token) for sentence in good]
-    rows = iter(read_surprisals(model, tokenizer, good, method, attach or {}, parses, batch_size))
-    return [next(rows) if isinstance(one, Sentence) else one for one in sentences]
+        sentences = [with_end(one, tokenizer.eos_token) if isinstance(one, Sentence) else one for one in sentences]
+    options = (method, attach or {}, parses, batch_size)
+    return read_in_place(sentences, lambda good: read_surprisals(model, tokenizer, good, *options))
 
 
 def read_surprisals(
@@ -159,99 +123,15 @@ def read_surprisals(
     batch_size: int | None,
 ) -> Iterator[list[WordSurprisal]]:
     """The words of each sentence."""
-    sequences = [sentence.ids for sentence in sentences]
-    depths, totals = None, None
-    if method.k:
-        scored = list(score(model, sequences, method, batch_size=batch_size))
-        depths = [one.depths for one in scored]
-        totals = [torch.tensor(one.log_probs, dtype=torch.float64) for one in scored]
-    elif attach:
-        depths = [forced_depths(model, sentence, attach) for sentence in sentences]
-    readings = read(model, sequences, depths, batch_size)
-    totals = [log_totals(reading, method) for reading in readings] if totals is None else totals
-    for sentence, reading, total in zip(sentences, readings, totals, strict=True):
+    depths = [forced_depths(model, sentence, attach) for sentence in sentences] if attach else None
+    forced = [[sentence.starts[number - 1] for number in attach] for sentence in sentences]
+    found = read_words(model, tokenizer, sentences, method, batch_size, depths, forced)
+    for sentence, (rows, reading) in zip(sentences, found, strict=True):
         if method.k and parses:
-            found = best_parses(model, sentence, method, parses)
+            best = best_parses(model, sentence, method, parses)
         else:
-            found = attachment_parses(sentence, reading, parses)
-        forced = [sentence.starts[number - 1] for number in attach]
-        tokens = tokenizer.convert_ids_to_tokens(sentence.ids)
-        yield word_surprisals(sentence, tokens, reading, total, forced, found)
-
-
-def with_end(sentence: Sentence, eos: str) -> Sentence:
-    """The sentence with EOS as its last word."""
-    end = sentence.offsets[-1][1]
-    place = len(sentence.ids) - 1
-    words, offsets, starts = [*sentence.words, eos], [*sentence.offsets, (end, end)], [*sentence.starts, place]
-    return Sentence(sentence.ids, words, offsets, starts)
-
-
-def log_totals(reading: Reading, method: Method) -> Tensor:
-    """(T - 1,): log-probability of each token after the first."""
-    if reading.prior is None:
-        return reading.words[:, 0]
-    if method.name == "greedy":
-        return reading.words.gather(1, reading.prior.argmax(dim=1, keepdim=True))[:, 0]
-    return (reading.prior + reading.words).logsumexp(dim=1)
-
-
-def word_surprisals(
-    sentence: Sentence,
-    tokens: Sequence[str],
-    reading: Reading,
-    total: Tensor,
-    forced: Sequence[int],
-    parses: Sequence[list[PartialParse]],
-) -> list[WordSurprisal]:
-    """Sums over the pieces of each word; `forced` are the places of tokens whose attachment was."""
-    attach = torch.tensor(reading.depths[1:])[:, None] - 1
-    lexical = reading.words.gather(1, torch.zeros_like(attach) if reading.prior is None else attach)[:, 0]
-    structural = torch.zeros_like(lexical) if reading.prior is None else reading.prior.gather(1, attach)[:, 0]
-    # pieces inside a word are attached by rule, and predicted by the mixture over all guesses of p'
-    if reading.prior is not None and reading.inside.any():
-        lexical = torch.where(reading.inside, (reading.prior + reading.words).logsumexp(dim=1), lexical)
-        structural = structural.masked_fill(reading.inside, 0)
-    total = total.clone()
-    total[[place - 1 for place in forced]] = (structural + lexical)[[place - 1 for place in forced]]
-    rows = []
-    for i, (start, stop) in enumerate(word_places(sentence)):
-        piece = slice(start - 1, stop - 1)
-        rows.append(
-            WordSurprisal(
-                number=i + 1,
-                word=sentence.words[i],
-                start=sentence.offsets[i][0],
-                end=sentence.offsets[i][1],
-                tokens=" ".join(tokens[start:stop]),
-                surprisal=bits(total[piece]),
-                structural=None if reading.prior is None else bits(structural[piece]),
-                lexical=bits(lexical[piece]),
-                entropy_before=None if reading.prior is None else entropy(reading.prior[start - 1]),
-                entropy_after=entropy(reading.posterior[start - 1]),
-                depth=reading.depths[start],
-                parses=parses[i],
-            )
-        )
-    return rows
-
-
-def word_places(sentence: Sentence) -> list[tuple[int, int]]:
-    """First and 1 + last token of each word."""
-    return list(zip(sentence.starts, [*sentence.starts[1:], len(sentence.ids)], strict=True))
-
-
-def bits(log_probs: Tensor) -> float:
-    return 0.0 - log_probs.sum().item() / log(2)
-
-
-def entropy(log_probs: Tensor) -> float:
-    """In bits.
-
-    >>> round(entropy(torch.tensor([0.5, 0.5, 0.0]).log()), 6)
-    1.0
-    """
-    return torch.special.entr(log_probs.exp()).sum().item() / log(2)
+            best = attachment_parses(sentence, reading, parses)
+        yield [replace(row, parses=trees) for row, trees in zip(rows, best, strict=True)] if parses else rows
 
 
 # ---------------------------------------------------------------------------------------------- partial parses
@@ -334,6 +214,8 @@ def wanted_depth(
 
 
 Sentences = Sequence[Sequence[WordSurprisal]] | Mapping[Any, Sequence[WordSurprisal]]  # or a Series of pandas
+COLUMNS = [column.name for column in fields(WordSurprisal)]
+MEASURES = COLUMNS[COLUMNS.index("surprisal") : COLUMNS.index("parses")]  # what spillover repeats
 
 
 def with_names(sentences: Sentences) -> Iterator[tuple[Any, Sequence[WordSurprisal]]]:
@@ -341,40 +223,70 @@ def with_names(sentences: Sentences) -> Iterator[tuple[Any, Sequence[WordSurpris
     return iter(sentences.items() if hasattr(sentences, "items") else enumerate(sentences, start=1))
 
 
-def to_dicts(sentences: Sentences) -> list[dict]:
+def word_records(rows: Sequence[WordSurprisal], spillover: int = 0) -> list[dict]:
+    """One record a word, with the measures of so many words before it, as `surprisal_1`, `surprisal_2` …; None where
+    the sentence has no such word."""
+    records = [asdict(row) for row in rows]
+    before = [
+        {
+            f"{name}_{back}": records[i - back][name] if i >= back else None
+            for back in range(1, spillover + 1)
+            for name in MEASURES
+        }
+        for i in range(len(records))
+    ]
+    return [record | more for record, more in zip(records, before, strict=True)]
+
+
+def to_dicts(sentences: Sentences, spillover: int = 0) -> list[dict]:
     """One record a sentence, nested, for JSON."""
-    return [{"sentence": name, "words": [asdict(row) for row in rows]} for name, rows in with_names(sentences)]
+    return [{"sentence": name, "words": word_records(rows, spillover)} for name, rows in with_names(sentences)]
 
 
-def to_records(sentences: Sentences) -> list[dict]:
+def to_records(sentences: Sentences, spillover: int = 0) -> list[dict]:
     """One flat record a word, with its sentence; partial parses as one text, with the last word's depth."""
     records = []
     for name, rows in with_names(sentences):
-        for row in rows:
+        for row, record in zip(rows, word_records(rows, spillover), strict=True):
             parses = " | ".join(
                 f"{parse.brackets} at {parse.depths[-1]}: {parse.probability:.3f}" for parse in row.parses
             )
-            records.append({"sentence": name, **asdict(row), "parses": parses})
+            records.append({"sentence": name, **record, "parses": parses})
     return records
 
 
-def to_frame(sentences: Sentences) -> DataFrame:
+def to_frame(sentences: Sentences, spillover: int = 0) -> DataFrame:
     """All words as a pandas table."""
     from pandas import DataFrame
 
-    return DataFrame(to_records(sentences))
+    return DataFrame(to_records(sentences, spillover))
 
 
-def to_tsv(sentences: Sentences, header: bool = True) -> str:
-    """All words as tab-separated values with a header; numbers with four decimals."""
+def to_tsv(sentences: Sentences, header: bool = True, spillover: int = 0) -> str:
+    """All words as tab-separated values with a header, nothing quoted; numbers with four decimals, yes and no as 1
+    and 0."""
     text = StringIO()
-    columns = ["sentence", *(column.name for column in fields(WordSurprisal))]
-    writer = csv.DictWriter(text, columns, dialect="excel-tab", lineterminator="\n")
+    lagged = [f"{name}_{back}" for back in range(1, spillover + 1) for name in MEASURES]
+    writer = csv.DictWriter(text, ["sentence", *COLUMNS, *lagged], **UNQUOTED)
     if header:
         writer.writeheader()
-    for record in to_records(sentences):
-        writer.writerow({key: f"{v:.4f}" if isinstance(v, float) else v for key, v in record.items()})
+    for record in to_records(sentences, spillover):
+        writer.writerow({key: tsv_value(value) for key, value in record.items()})
     return text.getvalue()
+
+
+UNQUOTED: dict[str, Any] = {"delimiter": "\t", "lineterminator": "\n", "quoting": csv.QUOTE_NONE, "quotechar": None}
+
+
+def tsv_value(value: Any) -> Any:
+    """As an unquoted table has it: white space that would divide a cell is a space.
+
+    >>> [tsv_value(value) for value in (True, 0.5, None, "a\\tb")]
+    [1, '0.5000', None, 'a b']
+    """
+    if isinstance(value, str):
+        return re.sub(r"[\t\r\n]", " ", value)
+    return int(value) if isinstance(value, bool) else f"{value:.4f}" if isinstance(value, float) else value
 
 
 def plot(sentences: Sequence[Sequence[WordSurprisal]]) -> Figure:

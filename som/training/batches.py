@@ -14,8 +14,9 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from modeling_som import SOMTokenizer
+from modeling_som.counts_som import WordCounts
 from modeling_som.tokenization_som import load_tokenizer
-from som.data import SUMMARY, fingerprint
+from som.data import SUMMARY, count_words, fingerprint
 
 COLUMNS = ["input_ids", "first_sibling"]
 TAG_COLUMNS = ["leaf_tag", "node_tag"]
@@ -27,6 +28,7 @@ class TrainingData(NamedTuple):
     tokenizer: PreTrainedTokenizerFast
     fingerprint: str
     tree_tags: list[str]
+    word_counts: WordCounts  # of the training split
 
     def without_tags(self) -> TrainingData:
         """For models that have no use for them."""
@@ -61,6 +63,7 @@ def load_data(folder: Path) -> TrainingData:
         tokenizer=tokenizer,
         fingerprint=fingerprint(files=files),
         tree_tags=tree_tags,
+        word_counts=count_words(splits["train"]),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from accelerate.utils import reduce
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from modeling_som.counts_som import WORD_COUNTS
 from som.files import write_whole
 from som.interruption import Signals
 from som.progress import Progress as Lines
@@ -48,6 +50,7 @@ class Checkpoints(TrainerCallback):
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         if state.is_world_process_zero:
+            shutil.copy2(self.run / WORD_COUNTS, self.run / f"checkpoint-{state.global_step}")
             remove_old(self.run, state.best_global_step, state.global_step)
         if self.is_stopping():
             raise KeyboardInterrupt  # not the Trainer's way to stop, which would end the epoch, too

@@ -36,6 +36,7 @@ class TrainSettings:
     structure_loss_weight: float = 1.0
     tree_tags: list[str] = field(default_factory=list)  # by default those of the data; empty for no labelled trees
     tag_loss_weight: float = 1.0
+    tag_gradient: bool = True  # into the cells, too; otherwise only the classifier of the tags learns from their loss
     epochs: int = 8
     batch_size: int = 32  # sentences in a step, over all processes and accumulated batches
     learning_rate: float = 1e-3
@@ -61,6 +62,7 @@ BEFORE: dict[str, Any] = {
     "word_pieces": False,
     "tree_tags": [],
     "tag_loss_weight": 1.0,
+    "tag_gradient": True,
 }
 SCHEDULES = {"cosine": "cosine", "plateau": "reduce_lr_on_plateau"}
 # Sizes, slots and dropout are the paper's; it does not tell its epochs, learning rate or weight decay.

@@ -37,7 +37,9 @@ from transformers import (
 )
 
 from modeling_som import SOMForCausalLM
+from modeling_som.counts_som import WORD_COUNTS, WordCounts
 from som.data import SOMCollator
+from som.files import write_whole
 from som.inference import load_checkpoint
 from som.interruption import Interrupted, Signals
 from som.progress import progress
@@ -107,6 +109,7 @@ def train(
     with only_training(run, seen):
         if state.is_main_process:
             begin_run(run, record, resume)
+            keep_word_counts(run, data.word_counts)
         state.wait_for_everyone()
         command = shlex.join(["som", "train", str(data_dir), "--out", str(out_dir), "--resume"])
         with disk_errors_reported(run), interruptions_reported(command) as signals:
@@ -238,6 +241,12 @@ def begin_run(run: Path, record: dict[str, Any], resume: bool) -> None:
         remove_run(run)
     write_record(run, record)
     remove_incomplete(run)
+
+
+def keep_word_counts(run: Path, counts: WordCounts) -> None:
+    """Write how often words occur in the training data, for the run's folder and the checkpoints."""
+    note_files(run, WORD_COUNTS)
+    write_whole(run / WORD_COUNTS, counts.to_bytes())
 
 
 def end_run(run: Path) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from modeling_som import SOMForCausalLM
 from modeling_som.scoring_som import Method, Reading, evaluating, label_trees, read, score
 from modeling_som.search_som import logsumexp_of_each
 from modeling_som.sentences_som import Sentence, encode
-from som.inference import WordSurprisal, surprisals
+from modeling_som.tags_som import Labels
+from som.inference import Attach, Parse, WordSurprisal, forced_depths, surprisals
 from som.syntax import Tags, labelled_spans
 
 LONGEST = 80  # words: more have no room on a page
@@ -69,6 +70,7 @@ class Trace:
     words: list[WordTrace]  # the last is EOS
     method: str
     parses_by: str  # the method that found the partial parses, and how many trees it follows
+    parse: Parse  # the whole tree
     labels: Sequence[tuple[int, int, str]] = ()  # first word, 1 + last word, and label of constituents
 
     def to_dict(self) -> dict[str, Any]:
@@ -85,34 +87,41 @@ def trace(
     k: int | None = None,
     seed: int = 0,
     words: bool = False,
+    attach: Attach | None = None,
 ) -> Trace:
     """Read a sentence and keep what happens at each word; `words` says that words in a list may have spaces.
 
-    The partial parses are those of the method where it follows many trees, otherwise those of a beam.
+    The partial parses are those of the method where it follows many trees, otherwise those of a beam. `attach` forces
+    attachments as in `surprisals`; then they are the tree so far with the best attachments of each word.
     """
-    method = Method.of(model, method, k, seed)
+    method = Method.of(model, method, k, seed, given=bool(attach))
     sentence = encode(tokenizer, text, words=words)
     if len(sentence.words) > LONGEST:
         raise ValueError(f"the page shows sentences of up to {LONGEST} words, got {len(sentence.words)}")
-    found_by = parses_method(model, method, k, seed)
-    rows = surprisals(model, tokenizer, text, method, eos=True, words=words)
-    parsed = surprisals(model, tokenizer, text, found_by, eos=True, parses=found_by.k or 4, words=words)
-    reading = read_as_scored(model, sentence.ids, method)
+    forced = forced_depths(model, sentence, attach) if attach else None
+    found_by = method if attach else parses_method(model, method, k, seed)
+    options: dict[str, Any] = {"eos": True, "words": words, "attach": attach}
+    rows = surprisals(model, tokenizer, text, method, **options)
+    parsed = surprisals(model, tokenizer, text, found_by, parses=found_by.k or 4, **options)
+    reading = read_as_scored(model, sentence.ids, method, forced)
     expected = expected_words(model, tokenizer, sentence, reading)
     traced = [
         WordTrace(with_parses(row, other), *places(sentence, reading, token), likely)
         for row, other, token, likely in zip(rows, parsed, first_tokens(sentence), expected, strict=True)
     ]
-    tags, labels = tree_labels(model, sentence, reading)
+    (known,) = label_trees(model, [sentence], [reading.depths])
+    tags, labels = tree_labels(sentence, reading, known)
     traced = [replace(word, tag=tag) for word, tag in zip(traced, [*tags, None], strict=True)]  # EOS has none
-    return Trace(traced, described(method), described(found_by), labels)
+    log_prob = -log(2) * sum(row.surprisal for row in rows)
+    of_words = sentence.of_words(reading.depths)
+    parse = Parse(sentence.words, sentence.offsets, of_words, log_prob, known, text if isinstance(text, str) else None)
+    return Trace(traced, described(method), described(found_by), parse, labels)
 
 
 def tree_labels(
-    model: SOMForCausalLM, sentence: Sentence, reading: Reading
+    sentence: Sentence, reading: Reading, labels: Labels | None
 ) -> tuple[Sequence[str | None], list[tuple[int, int, str]]]:
     """The tag of every word of the final tree, and the labels of its constituents; none of a model without tags."""
-    (labels,) = label_trees(model, [sentence], [reading.depths])
     if labels is None:
         return [None] * len(sentence.words), []
     spans = labelled_spans(sentence.of_words(reading.depths), Tags(tuple(labels.leaf), tuple(labels.node)))
@@ -142,10 +151,12 @@ def first_tokens(sentence: Sentence) -> list[int]:
     return [*sentence.starts, len(sentence.ids) - 1]
 
 
-def read_as_scored(model: SOMForCausalLM, ids: Sequence[int], method: Method) -> Reading:
-    """Read along the tree that the method decides on, as `surprisals` does."""
-    depths = [next(score(model, [ids], method)).depths] if method.k else None
-    return read(model, [ids], depths)[0]
+def read_as_scored(
+    model: SOMForCausalLM, ids: Sequence[int], method: Method, forced: list[int] | None = None
+) -> Reading:
+    """Read along the tree that is given or that the method decides on, as `surprisals` does."""
+    depths = next(score(model, [ids], method)).depths if method.k else forced
+    return read(model, [ids], None if depths is None else [depths])[0]
 
 
 def places(sentence: Sentence, reading: Reading, token: int) -> tuple[list[Place], int]:

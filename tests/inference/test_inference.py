@@ -229,7 +229,8 @@ def test_the_parse_has_the_most_constituents_to_expect(sharp, method, k):
 def test_a_tree_that_the_others_agree_with_is_before_the_most_probable_one():
     depths = torch.tensor([[0, 1, 2, 2, 2, 1], [0, 1, 2, 3, 4, 1], [0, 1, 2, 3, 3, 1]])  # ((ab)c)d, a(b(cd)), a((bc)d)
     joint = torch.tensor([0.4, 0.35, 0.25]).log()
-    cloud = Cloud(torch.zeros(1), torch.zeros(3, dtype=torch.long), depths, joint, joint)
+    nothing, sentence = torch.zeros(1), torch.zeros(3, dtype=torch.long)
+    cloud = Cloud(nothing, nothing, None, sentence, depths, joint, joint)
     assert agreed_tree(cloud, 0) == [0, 1, 2, 3, 4, 1]
 
 
@@ -406,7 +407,7 @@ def test_five_thousand_words_are_read_and_written_but_not_drawn():
 # surprisal
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [method for method in METHODS if method != "beam"])  # which drops trees
 def test_surprisals_of_the_words_add_up_to_the_log_likelihood(pair, method):
     model, tokenizer = pair
     rows = surprisals(model, tokenizer, TEXT, method, k=8, eos=True)

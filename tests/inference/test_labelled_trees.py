@@ -154,6 +154,96 @@ def test_what_was_written_as_one_word_has_a_range_in_conllu():
     assert "RelationProbability=1.0000" in parse.to_conllu(probabilities=True)
 
 
+def test_conllu_is_read_by_a_reader_that_is_not_ours(dependencies):
+    model, tokenizer = som.load(dependencies[0])
+    texts = ["the dog didn't see the cat.", "She  can't,\tthe cow's big!", "dog"]
+    parses = som.parse_all(model, tokenizer, texts)
+    written = "".join(parse.to_conllu(f"a-{n}", probabilities=True) for n, parse in enumerate(parses))
+    for n, (sentence, parse) in enumerate(zip(parsed_elsewhere(written), parses, strict=True)):
+        assert sentence.metadata == {"sent_id": f"a-{n}", "text": " ".join(texts[n].split())}
+        words = [token for token in sentence if isinstance(token["id"], int)]
+        assert [word["id"] for word in words] == list(range(1, len(parse.words) + 1))
+        assert [word["form"] for word in words] == parse.words
+        assert [word["head"] for word in words] == parse.heads
+        assert [word["deprel"] for word in words] == parse.relations
+        assert sum(word["head"] == 0 for word in words) == 1
+        assert all(0 < float(word["misc"]["RelationProbability"]) <= 1 for word in words)
+        assert surface_text(sentence) == sentence.metadata["text"]
+
+
+def surface_text(sentence) -> str:
+    """The text that the surface tokens and their SpaceAfter spell; words under a range are not written themselves."""
+    text, covered = "", 0
+    for token in sentence:
+        first, last = (token["id"][0], token["id"][2]) if isinstance(token["id"], tuple) else (token["id"],) * 2
+        if first > covered:
+            text += token["form"] + ("" if (token["misc"] or {}).get("SpaceAfter") == "No" else " ")
+            covered = last
+    return text.rstrip()
+
+
+def parsed_elsewhere(text: str):
+    return pytest.importorskip("conllu", reason="conllu is not installed: pip install 'som-lm[dev]'").parse(text)
+
+
+def test_uas_and_las_are_those_of_the_conll_2018_rule(dependencies, tmp_path):
+    """Of the words of both files, ranges left out: equal heads, and equal relations up to the colon."""
+    gold = conllu(
+        "the/2/det dog/3/nsubj:outer sees/0/root the/5/det:x cat/3/obj ,/3/punct a/8/det bird/5/appos ./3/punct",
+        "a/2/det cow/0/root big/2/amod ./3/punct",
+    ).replace("4\tthe\t", "4-5\tthecat\t_\t_\t_\t_\t_\t_\t_\t_\n4\tthe\t", 1)
+    (tmp_path / "gold.conllu").write_text(gold)
+    model, tokenizer = som.load(dependencies[0])
+    examples = list(read_treebank([tmp_path / "gold.conllu"]))
+    parses = som.parse_all(model, tokenizer, [list(example.words) for example in examples])
+    heads = relations = total = 0
+    theirs = parsed_elsewhere("".join(parse.to_conllu() for parse in parses))
+    for one, other in zip(parsed_elsewhere(gold), theirs, strict=True):
+        pairs = zip(*([token for token in side if isinstance(token["id"], int)] for side in (one, other)), strict=True)
+        for word, found in pairs:
+            same = word["head"] == found["head"]
+            total, heads = total + 1, heads + same
+            relations += same and word["deprel"].split(":")[0] == found["deprel"].split(":")[0]
+    counts = som.evaluate(model, tokenizer, examples).counts.total
+    assert (counts.heads, counts.relations) == (Accuracy(heads, total), Accuracy(relations, total))
+    assert total == 13 and 0 < relations <= heads < total  # something is right and something wrong
+
+
+def test_labelled_f1_is_that_of_evalb(constituents, tmp_path):
+    scorer = pytest.importorskip("PYEVALB.scorer", reason="PYEVALB is not installed: pip install 'som-lm[dev]'")
+    gold = [
+        "(S (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (NNP cow))) (. .))",
+        "(S (NP (NNP cow)) (VP (VBZ sees) (NP (DT the) (NN bird))) (. .))",
+        "(NP (NP (DT the) (NN cat)) (S (VP (VBZ sees) (NP (NNP dog)))))",
+    ]
+    (tmp_path / "gold.mrg").write_text("\n".join(gold) + "\n")
+    model, tokenizer = som.load(constituents[0])
+    examples = list(read_treebank([tmp_path / "gold.mrg"]))
+    counts = Brackets()
+    for line, example in zip(gold, examples, strict=True):
+        tree = som.parse(model, tokenizer, list(example.words)).to_nltk()
+        result = scorer.Scorer().score_trees(*map(evalb_tree, (line, with_parts_of_speech(tree))))
+        counts += Brackets(result.matched_brackets, result.gold_brackets, result.test_brackets)
+    assert som.evaluate(model, tokenizer, examples).counts.total.labelled == counts
+    assert 0 < counts.matched < counts.gold
+
+
+def evalb_tree(line: str):
+    from PYEVALB.parser import create_from_bracket_string
+
+    return create_from_bracket_string(line)
+
+
+def with_parts_of_speech(tree: nltk.Tree) -> str:
+    """One line; joined categories become unary chains again, and every word has a part of speech."""
+    if isinstance(tree, str):
+        return f"(X {tree})"
+    inside = " ".join(map(with_parts_of_speech, tree))
+    for label in reversed(tree.label().split("+")):
+        inside = f"({label} {inside})"
+    return inside
+
+
 def test_a_run_can_leave_the_tags_out_and_tags_can_join_later(dependencies, tmp_path):
     data = dependencies[0].parent / "data"
     few = {**TINY, **DROPOUT, "epochs": 1}

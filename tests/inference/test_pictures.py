@@ -14,7 +14,9 @@ TREE = Tree.parse("((the <old> dog) (sees it))")
 
 def row(number: int, word: str, structural: float | None, lexical: float, depth: int) -> WordSurprisal:
     total = (structural or 0) + lexical
-    return WordSurprisal(number, word, 0, 0, word, total, structural, lexical, 0.0, 0.0, depth)
+    return WordSurprisal(
+        number, word, 0, 0, word, total, structural, lexical, 0.0, 0.0, depth, 0, 1, depth - 1, 0.0, 0.0, None, 3, None
+    )
 
 
 def parts(svg: str, tag: str, kind: str = "") -> list[ElementTree.Element]:

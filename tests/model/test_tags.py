@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from conftest import batch_of, make_model, pad
 from test_modeling import for_model, gradients
 
+from configuration_som import SOMConfig
 from modeling_som.tags_som import HEAD, PARTIAL, ROOT, binary_children, decode_dependencies
 from som.syntax.labels import dependency_tags
 from som.syntax.oracle import first_siblings, gold_depths, tree_from_depths
@@ -23,6 +24,8 @@ SWITCHES = {
     "many slots": {"num_slots": 12},
     "no prediction network": {"prediction_network": False},
     "oracle": {"next_attachment": "oracle", "tag_loss_weight": 0.5},
+    "tags detached": {"tag_gradient": False},
+    "dSOM, tags detached": {"syntactic_size": 3, "tag_gradient": False},
     "word pieces": {"word_pieces": True},
     "word pieces, few slots": {"word_pieces": True, "num_slots": 2},
 }
@@ -89,6 +92,28 @@ def test_tags_and_their_loss_equal_the_dense_reference_gradients_included(switch
     weights = model.config
     parts = out.lm_loss * weights.lm_loss_weight + out.structure_loss * weights.structure_loss_weight
     torch.testing.assert_close(out.loss, parts + out.tag_loss * weights.tag_loss_weight)
+
+
+def test_without_their_gradient_tags_train_nothing_but_their_classifier(sentences):
+    model = make_model(tree_tags=TAGS, tag_gradient=False)
+    batch = tagged_batch(model, sentences, "right")
+    out = model(**batch)
+    for name, gradient in gradients(model, out.tag_loss).items():
+        assert gradient.any() == name.startswith("model.tagger."), name
+    plain = model(**batch_of(sentences, "right")).loss
+    torch.testing.assert_close(out.loss, plain + out.tag_loss)
+
+
+def test_the_gradient_of_tags_reaches_only_the_syntactic_segments_of_a_dsom(sentences):
+    model = make_model(tree_tags=TAGS, syntactic_size=3)
+    words = gradients(model, model(**tagged_batch(model, sentences, "right")).tag_loss)["model.embed_tokens.weight"]
+    assert words[:, -3:].any() and not words[:, :-3].any()
+
+
+def test_a_configuration_from_before_the_switch_sends_the_gradient_everywhere():
+    saved = SOMConfig(tree_tags=TAGS).to_dict()
+    del saved["tag_gradient"]
+    assert SOMConfig.from_dict(saved).tag_gradient
 
 
 def test_a_model_without_tags_is_what_it_was(sentences):
