@@ -83,9 +83,11 @@ def run(snippet: Snippet, namespace: dict, where: str) -> str:
 
 
 def run_command(words: list[str], where: str) -> None:
-    """Runs a command, `som` in this process."""
+    """Runs a command, `som` in this process; one that serves until it is stopped only shows its help."""
     if "train" in words:
         words = [*words, *BRIEF]
+    if words[:2] == ["som", "app"]:
+        words = [*words, "--help"]
     if words[0] == "som":
         try:
             code = cli.main(words[1:])
