@@ -702,7 +702,8 @@ def test_only_what_a_run_wrote_is_removed(data, tmp_path):
 def test_an_overwritten_run_leaves_no_model_behind_until_the_new_one_is_trained(data, tmp_path):
     train(data, tmp_path / "run", **TINY)
     assert in_a_process(data, tmp_path / "run", {**TINY, "overwrite": True, "resume": False}, kill_at_step, 1) < 0
-    assert {path.name for path in (tmp_path / "run").iterdir()} == {".lock", "log.jsonl", "training.json"}
+    left = {".lock", "log.jsonl", "training.json", "word_counts.json.gz"}
+    assert {path.name for path in (tmp_path / "run").iterdir()} == left
 
 
 @pytest.mark.parametrize("flag", ["--resume", "--overwrite"])
