@@ -137,6 +137,13 @@ def syntax(rows: Rows, left_out: Sequence[str] = OF_THE_DATA) -> str:
     return "\n".join(parts)
 
 
+def of_split(split: str) -> dict[str, Callable[[Result], float | None]]:
+    """Columns of a split of AMALGUM and EWT."""
+    names = ("ppl_per_word", "uf1_binarised", "uas", "las")
+    treebanks = [f"{treebank} {split}" for treebank in ("AMALGUM", "EWT")]
+    return {f"{treebank}, {LABELS[name]}": measure(name, treebank) for treebank in treebanks for name in names}
+
+
 ABLATION = {"parameters": parameters, **measures("ppl", "p_acc", "uf1_binarised", "uf1_nary", "p_next_acc")}
 PARSING = {"parameters": parameters, **measures("uf1_nary", "uf1_binarised", "ppl")}
 SUITES = {"SG, 31 published suites": measure("SG, 31 published suites", "syntaxgym")}
@@ -159,6 +166,7 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "open_syntax": syntax,
     "open_shipped": lambda rows: table(rows, SHIPPED),
     "open_xs": lambda rows: f"{table(rows, XS)}\n{syntax(rows, left_out=())}",
+    "open_en": lambda rows: "\n".join(table(rows, of_split(split)) for split in ("validation", "test")),
     "ptb": lambda rows: table(rows, ABLATION),
     "bllip": lambda rows: table(rows, {**ABLATION, "ppl per word": per_word, **SUITES}),
 }

@@ -77,7 +77,7 @@ def lab(tmp_path_factory):
     for name in ("ewt-ud-train", "ewt-ud-dev", *tests):
         zipped(folder / "data" / "ud" / f"en_{name}.conllu.gz", conllu)
     others = "\n\n".join(sentence.strip() for sentence in sentences[40:]) + "\n\n"  # with words not seen in training
-    for name, text in {"train-xs": conllu, "dev": conllu, "test": others}.items():
+    for name, text in {"train-xs": conllu, "train-sm": conllu, "dev": conllu, "test": others}.items():
         zipped(folder / "data" / "amalgum" / f"{name}.conllu.gz", text)
     trees = [evalb_line(example.tree) + "\n" for example in read_treebank([next((folder / "data" / "ud").iterdir())])]
     zipped(folder / "data" / "ptb-sample" / "wsj-combined.mrg.gz", "".join(trees))
@@ -102,6 +102,7 @@ def arguments(script: str, lab: Path) -> list[str]:
         "open_syntax": ["SOM", "LSTM"],
         "open_shipped": ["SOM, taught, beam", "LSTM"],
         "open_xs": ["SOM", "SOM, words seen three times", "LSTM", "Kneser-Ney"],
+        "open_en": ["som-en", "som-en, gold last"],
         "ptb": [
             "SOM, constituency trees",
             "shift-reduce, constituency trees",
@@ -124,7 +125,7 @@ def arguments(script: str, lab: Path) -> list[str]:
     return [*where, *common]
 
 
-OPEN = ("ablation", "language_models", "domains", "parsing", "syntax", "shipped", "xs")
+OPEN = ("ablation", "language_models", "domains", "parsing", "syntax", "shipped", "xs", "en")
 SCRIPTS = (*(f"open_{table}" for table in OPEN), "ptb", "bllip")
 
 
@@ -280,6 +281,7 @@ RUNS = {  # what trainings of earlier sessions are called; a new name would trai
     "open_parsing": "ptb-sample/som-0",
     "open_shipped": "ewt-word/shipped_som-1 ewt-word/taught_som-0 ewt-word/shipped_lstm_0_3-0",
     "open_xs": "xs-bpe16000/som-0 xs-bpe16000/lstm-0 xs-word3/som_words_seen_three_times-0",
+    "open_en": "sm-bpe16000/som_en-0 ewt-som-en/som_en-0",
     "ptb": "ptb-constituency/shift_reduce-0 ptb-dependency/som-0",
     "bllip": "bllip-xs-constituency/dsom-0",
 }
