@@ -89,11 +89,12 @@ def make_card(
     license: str | None = None,
     language: str | None = "en",
     datasets: Sequence[str] = (),
+    limits: str | None = None,
 ) -> ModelCard:
     """The card of a model, with the numbers of evaluation files and the commands that gave them.
 
     `repo_id` is where the model is on the Hub, None for the model that comes with the package; without a title, its
-    last part is the model's name."""
+    last part is the model's name. `limits` says in Markdown what the model gets wrong."""
     title = title or (repo_id or "som").rpartition("/")[2]
     sections = [section for file in results for section in read_results(file)]
     data = ModelCardData(
@@ -109,7 +110,7 @@ def make_card(
     )
     source = {"trained on": ", ".join(datasets), "licence": license}
     known = describe_model(model) | {name: value for name, value in source.items() if value}
-    text: dict[str, Any] = {"title": title, "repo_id": repo_id, "facts": known, "tables": sections}
+    text: dict[str, Any] = {"title": title, "repo_id": repo_id, "facts": known, "tables": sections, "limits": limits}
     return ModelCard.from_template(data, template_path=str(TEMPLATE), **text)
 
 
