@@ -316,7 +316,12 @@ class SOMPreTrainedModel(PreTrainedModel):
             initialization.normal_(module.weight, mean=0.0, std=std)
 
     def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
-        """Names both models, since either Auto class can load what either of them saved; the library names but one."""
+        """Names both models, since either Auto class can load what either of them saved; the library names but one.
+
+        Names the pipelines, too; the library carries along every file that it sees imported in this one."""
+        from .pipelines_som import named_pipelines
+
+        self.config.custom_pipelines = named_pipelines()
         named = {"AutoModel": "modeling_som.SOMModel", "AutoModelForCausalLM": "modeling_som.SOMForCausalLM"}
         self.config.auto_map = {**(getattr(self.config, "auto_map", None) or {}), **named}
         super().save_pretrained(*args, **kwargs)

@@ -20,6 +20,7 @@ from .layout_som import NONE, Layout
 from .operators_som import Dropout
 
 PARTIAL, HEAD, ROOT = "partial", "head", "root"  # tags of dependency trees that are no relations
+NO_CHAIN = "none"  # tag of a word of a constituency tree with no category above it
 
 
 # ---------------------------------------------------------------------------------------------- where the nodes are

@@ -34,6 +34,9 @@ def pack(run: Path, folder: Path) -> None:
     file = scratch / "config.json"
     config = json.loads(file.read_text(encoding="utf-8")) | {"dtype": "float32"}
     file.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    file = scratch / "tokenizer.json"  # a third of it are spaces
+    words = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps(words, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
     for code in scratch.glob("*.py"):  # the package has these already; on the Hub they lie beside the weights
         code.unlink()
         code.symlink_to(Path("../../modeling_som") / code.name)

@@ -19,8 +19,10 @@ def register_with_transformers() -> None:
 def register() -> None:
     from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
     from transformers.models.auto.tokenization_auto import REGISTERED_TOKENIZER_CLASSES
+    from transformers.pipelines import PIPELINE_REGISTRY
 
     from modeling_som import SOMConfig, SOMForCausalLM, SOMModel, SOMTokenizer
+    from modeling_som.pipelines_som import ParsePipeline, SurprisalPipeline
     from modeling_som.tokenization_som import SAVED_CLASS
 
     AutoConfig.register(SOMConfig.model_type, SOMConfig, exist_ok=True)
@@ -28,6 +30,8 @@ def register() -> None:
     AutoModelForCausalLM.register(SOMConfig, SOMForCausalLM, exist_ok=True)
     AutoTokenizer.register(SOMConfig, tokenizer_class=SOMTokenizer, exist_ok=True)
     REGISTERED_TOKENIZER_CLASSES[SAVED_CLASS] = SOMTokenizer
+    for task, pipeline in (("parse", ParsePipeline), ("surprisal", SurprisalPipeline)):
+        PIPELINE_REGISTRY.register_pipeline(task, pipeline_class=pipeline, pt_model=AutoModelForCausalLM)
 
 
 class AfterTransformers(MetaPathFinder):

@@ -13,6 +13,7 @@ import torch
 from conftest import make_model
 from huggingface_hub import HfApi, ModelCard
 
+import som
 from som.cli import main
 from som.data.vocabularies import make_tokenizer
 from som.hub import find_disagreements, push, read_results, write_card
@@ -79,12 +80,26 @@ def run_elsewhere(code: str, hub: Path) -> subprocess.CompletedProcess:
 def test_what_is_pushed_runs_elsewhere_by_the_snippet_of_its_card(checkpoint, results, hub):
     assert main(["push", str(checkpoint), "me/som", "--results", str(results), "--yes"]) == 0
     (snapshot,) = (hub / "hub" / "models--me--som" / "snapshots").iterdir()
-    (snippet,) = re.findall(r"```python\n(.*?)```", (snapshot / "README.md").read_text(), re.DOTALL)
+    snippet, _ = re.findall(r"```python\n(.*?)```", (snapshot / "README.md").read_text(), re.DOTALL)
     run = run_elsewhere(snippet + "print(type(model).__module__)", hub)
     assert run.returncode == 0, run.stderr
     first, generated, module = run.stdout.splitlines()
     assert re.fullmatch(r"perplexity [\d.]+, depths in the tree \[0(, \d)+\]", first)
     assert generated.startswith("The cat sat on the mat.")
+    assert module.startswith("transformers_modules.")
+
+
+def test_what_is_pushed_parses_elsewhere_by_the_pipelines_of_its_card(checkpoint, results, hub):
+    push(checkpoint, "me/som", [results], dry_run=False)
+    (snapshot,) = (hub / "hub" / "models--me--som" / "snapshots").iterdir()
+    _, snippet = re.findall(r"```python\n(.*?)```", (snapshot / "README.md").read_text(), re.DOTALL)
+    run = run_elsewhere(snippet + "print(type(parse).__module__)", hub)
+    assert run.returncode == 0, run.stderr
+    brackets, surprisals, module = run.stdout.splitlines()
+    pair, text = som.load(checkpoint), "The cat sat on the mat."
+    assert brackets == som.parse(*pair, text).brackets()
+    wanted = [row.surprisal for row in som.surprisals(*pair, text, method="beam")]
+    assert json.loads(surprisals) == pytest.approx(wanted, abs=1e-4)
     assert module.startswith("transformers_modules.")
 
 

@@ -6,17 +6,18 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, starmap
 from typing import TYPE_CHECKING, Any
 
 from transformers import PreTrainedTokenizerBase
 
 from modeling_som import SOMForCausalLM
-from modeling_som.scoring_som import Method, Scored, label_trees, score
+from modeling_som.parses_som import bracketed, build_tree, parse_record, parse_sentences, sibling_numbers
+from modeling_som.scoring_som import Method, Scored
 from modeling_som.sentences_som import CLITIC, NOT, Sentence, offsets_in, running_text
-from modeling_som.tags_som import PARTIAL, Labels, binary_children
+from modeling_som.tags_som import Labels
 from som.inference.inputs import Text, Texts, only, read_in_place, read_named, readable, results, too_long
-from som.syntax import NO_CHAIN, Tree, escape, evalb_line, first_siblings, tree_from_depths, visible
+from som.syntax import Tree, evalb_line, tree_from_depths, visible
 
 if TYPE_CHECKING:
     from nltk import Tree as NltkTree
@@ -79,7 +80,7 @@ class Parse:
     @property
     def first_siblings(self) -> list[int]:
         """The word with which each word's left sibling begins, counted from 1; 0 is BOS."""
-        return [sibling + 1 for sibling in first_siblings(self.tree)]
+        return sibling_numbers(self.depths)
 
     def to_nltk(self, binary: bool = False) -> NltkTree:
         """The labelled n-ary tree; without labels, or if asked for, the binary one, with * for every constituent."""
@@ -89,10 +90,7 @@ class Parse:
 
     def brackets(self, binary: bool = False) -> str:
         """The tree on one line; round brackets in words are written -LRB- and -RRB-."""
-        if binary or self.labels is None:
-            return str(self.tree)
-        escaped = [escape(word) for word in self.words]
-        return " ".join(str(labelled_tree(escaped, self.depths, self.labels)).split())
+        return bracketed(self.words, self.depths, None if binary else self.labels)
 
     def evalb(self) -> str:
         """The tree on one line with a label at every constituent and word, as EVALB wants it."""
@@ -157,16 +155,7 @@ class Parse:
 
     def to_dict(self) -> dict:
         """Everything as plain data; heads and relations are None without labels."""
-        return {
-            "words": self.words,
-            "offsets": self.offsets,
-            "depths": self.depths,
-            "first_siblings": self.first_siblings,
-            "brackets": self.brackets(),
-            "heads": self.heads,
-            "relations": self.relations,
-            "log_prob": self.log_prob,
-        }
+        return parse_record(self.words, self.offsets, self.depths, self.log_prob, self.labels)
 
 
 def labelled_tree(words: Sequence[str], depths: Sequence[int], labels: Labels) -> NltkTree:
@@ -175,15 +164,10 @@ def labelled_tree(words: Sequence[str], depths: Sequence[int], labels: Labels) -
     A word of a constituency tree with no category above it stands alone."""
     from nltk import Tree as NltkTree
 
-    parts: dict[tuple[str, int], list[NltkTree | str]] = {}
-    for word, tag in enumerate(labels.leaf):
-        parts["leaf", word] = [words[word] if tag == NO_CHAIN else NltkTree(tag, [words[word]])]
-    last: tuple[str, int] = ("leaf", 0)
-    for i, (left, right) in binary_children(depths).items():
-        together, last = [*parts.pop(left), *parts.pop(right)], ("node", i)
-        parts[last] = together if labels.node[i] == PARTIAL else [NltkTree(labels.node[i], together)]
-    tree = parts[last]
-    return tree[0] if len(tree) == 1 and isinstance(tree[0], NltkTree) else NltkTree("*", tree)
+    def leaf(word: int, tag: str | None) -> NltkTree | str:
+        return words[word] if tag is None else NltkTree(tag, [words[word]])
+
+    return build_tree(depths, labels, leaf, lambda tag, parts: NltkTree("*" if tag is None else tag, parts))
 
 
 def draw_tree(tree: NltkTree) -> str:
@@ -341,13 +325,4 @@ def parse_chunk(
 ) -> list[Parse | ValueError]:
     """The trees of some sentences; where one cannot be read, or is too long, there is an error in its place."""
     sentences = [readable(tokenizer, text, words=words, longest=longest) for text in texts]
-    return read_in_place(sentences, partial(parse_sentences, model, method=method, batch_size=batch_size))
-
-
-def parse_sentences(
-    model: SOMForCausalLM, sentences: Sequence[Sentence], method: Method, batch_size: int | None
-) -> Iterator[Parse]:
-    """The tree of each sentence, with labels where the model knows them."""
-    scored = list(score(model, [sentence.ids for sentence in sentences], method, batch_size=batch_size))
-    labels = label_trees(model, sentences, [one.depths for one in scored])
-    return map(Parse.of, sentences, scored, labels)
+    return read_in_place(sentences, lambda good: starmap(Parse.of, parse_sentences(model, good, method, batch_size)))

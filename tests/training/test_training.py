@@ -88,7 +88,9 @@ def test_a_run_is_its_best_model_with_code_and_tokenizer_and_says_how_it_was_mad
     best = run / f"checkpoint-{metrics['step']}"
     torch.testing.assert_close(weights(run), weights(best), atol=0, rtol=0)
     assert not [path for path in run.iterdir() if path.suffix in (".bin", ".pt", ".pth")]
-    assert {"modeling_som.py", "configuration_som.py", "tokenization_som.py"} <= {path.name for path in run.iterdir()}
+    carried = {"modeling_som.py", "configuration_som.py", "tokenization_som.py", "pipelines_som.py", "parses_som.py"}
+    assert carried <= {path.name for path in run.iterdir()}
+    assert set(json.loads((run / "config.json").read_text())["custom_pipelines"]) == {"parse", "surprisal"}
     model = AutoModelForCausalLM.from_pretrained(run, trust_remote_code=True)
     assert model.config.use_cache and model.config.vocab_size == len(AutoTokenizer.from_pretrained(run))
 

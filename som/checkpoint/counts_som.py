@@ -1,0 +1,1 @@
+../../modeling_som/counts_som.py

@@ -1,0 +1,1 @@
+../../modeling_som/parses_som.py

@@ -1,0 +1,1 @@
+../../modeling_som/pipelines_som.py

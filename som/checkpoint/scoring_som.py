@@ -1,0 +1,1 @@
+../../modeling_som/scoring_som.py

@@ -1,0 +1,1 @@
+../../modeling_som/search_som.py

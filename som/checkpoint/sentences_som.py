@@ -1,0 +1,1 @@
+../../modeling_som/sentences_som.py

@@ -1,0 +1,1 @@
+../../modeling_som/surprisal_som.py
