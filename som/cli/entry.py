@@ -13,11 +13,11 @@ from som.cli.app import add_app
 from som.cli.bench import add_bench
 from som.cli.evaluate import add_evaluate
 from som.cli.generate import add_generate
+from som.cli.lines import Reported
 from som.cli.options import Parser
 from som.cli.parse import add_parse
 from som.cli.prepare import add_prepare
 from som.cli.push import add_push
-from som.cli.reading import Reported
 from som.cli.surprisal import add_surprisal
 from som.cli.train import add_train
 from som.cli.view import add_view

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from som.cli.lines import Answer, Piece, Reading, answer_all, check_texts, whole
 from som.cli.options import above_zero, add_command, add_texts, check_model, positive
 from som.cli.output import check_outputs, texts_wanted
-from som.cli.reading import Answer, Piece, Reading, answer_all, check_texts, whole
 
 SAMPLING = (
     "n",

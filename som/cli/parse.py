@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from som.cli.lines import Answer, Piece, Reading, add_splitting, answer_all, check_texts, only_piece, splitter
 from som.cli.options import add_command, add_method, add_texts, check_model
 from som.cli.output import check_outputs, texts_wanted
-from som.cli.reading import Answer, Piece, Reading, add_splitting, answer_all, check_texts, only_piece, splitter
 
 if TYPE_CHECKING:
     from som.inference import Parse

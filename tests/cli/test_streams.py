@@ -110,7 +110,7 @@ def test_spacy_splits_where_it_is_asked_to(run, monkeypatch):
     class Document:
         sents = (Span(0, 7), Span(8, 15))
 
-    monkeypatch.setattr("som.cli.reading.spacy_pipeline", lambda model: lambda text: Document())
+    monkeypatch.setattr("som.cli.lines.spacy_pipeline", lambda model: lambda text: Document())
     found = json.loads(run("parse", "the cat the dog", "--splitter", "spacy", "--format", "json")[1])
     assert [one["words"] for one in found] == [["the", "cat"], ["the", "dog"]]
     assert "expected the splitter rules or spacy" in run("parse", "the cat", "--splitter", "commas")[2]
