@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from som.cli import reading
+from som.cli import lines as reader
 from som.inference.loading import load
 from som.inference.parsing import parse_all
 
@@ -30,7 +30,7 @@ def test_a_line_is_answered_before_the_next_one_comes(checkpoint):
 
 @pytest.mark.parametrize("chunk", [1, 2, 512])
 def test_lines_keep_their_order_however_many_are_read_together(run, checkpoint, tmp_path, monkeypatch, chunk):
-    monkeypatch.setattr(reading, "CHUNK", chunk)
+    monkeypatch.setattr(reader, "CHUNK", chunk)
     lines = [f"the {'old ' * (n % 4)}dog" for n in range(9)]
     (tmp_path / "texts").write_text("\n".join(lines))
     expected = "".join(f"{parse.brackets()}\n" for parse in parse_all(*load(checkpoint), lines))
