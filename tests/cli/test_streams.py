@@ -65,7 +65,7 @@ def test_a_strict_reading_stops_at_the_first_bad_line_and_writes_no_file(run, tm
 def test_a_line_too_long_to_draw_is_refused_before_it_is_read(run, monkeypatch):
     read = []
     monkeypatch.setattr(
-        "som.inference.parsing.score", lambda model, ids, *rest, **options: iter(read.append(ids) or [])
+        "modeling_som.parses_som.score", lambda model, ids, *rest, **options: iter(read.append(ids) or [])
     )
     code, _, err = run("parse", "the cat " * 150)
     assert code == 2 and "300 words are too many to draw" in err
