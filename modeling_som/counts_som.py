@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import log10
@@ -28,6 +29,9 @@ class WordCounts:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "total", sum(self.counts.values()))
+
+    def __add__(self, other: WordCounts) -> WordCounts:
+        return WordCounts(dict(Counter(self.counts) + Counter(other.counts)))
 
     def __contains__(self, word: str) -> bool:
         return word in self.counts

@@ -4,8 +4,9 @@ Sizes are those of `modeling_som`. Names tell shapes: `depths`, `starts`, … ar
 after row; `depth_grid`, `start_grid`, … are (B, columns), with column 0 for the state that was brought along.
 """
 
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,38 +20,61 @@ NONE = -100  # "no label" and "masked" in every integer tensor, as everywhere in
 class Batch(NamedTuple):
     """The real tokens of a padded batch, row after row, so that padding costs nothing and disturbs nothing."""
 
-    position: Tensor  # (P,) place of each token in the flattened (B, T) batch
+    real: Tensor  # (B, T) where they are; this and the next three on the CPU
     row: Tensor  # (P,)
     column: Tensor  # (P,) place of each token among the real tokens of its row
-    lengths: Tensor  # (B,) real tokens of each row; like row and column on the CPU
-    shape: tuple[int, int]  # (B, T)
+    lengths: Tensor  # (B,) real tokens of each row
+    position: Tensor  # (P,) place of each token in the flattened (B, T) batch
+    followed: Tensor  # (P',) the same of those tokens that another one follows in their row
+    following: Tensor  # (P',) and of these others
+    has_holes: bool  # masked tokens between real ones
 
     @classmethod
     def of(cls, mask: Tensor | None, shape: torch.Size, device: torch.device) -> "Batch":
-        B, T = shape
-        mask = torch.ones(shape, dtype=torch.bool) if mask is None else mask.cpu()
-        row, _ = mask.nonzero(as_tuple=True)
-        position = mask.flatten().nonzero().flatten()
-        return cls(position.to(device), row, (mask.cumsum(1) - 1)[mask], mask.sum(1), (B, T))
+        real = torch.ones(shape, dtype=torch.bool) if mask is None else mask
+        row, _ = real.nonzero(as_tuple=True)
+        position = real.flatten().nonzero().flatten()
+        goes_on = row[1:] == row[:-1]
+        followed, following = position[:-1][goes_on], position[1:][goes_on]
+        has_holes = bool((following > followed + 1).any())
+        position, followed, following = on_device(device, position, followed, following)
+        column, lengths = (real.cumsum(1) - 1)[real], real.sum(1)
+        return cls(real, row, column, lengths, position, followed, following, has_holes)
+
+    def by_time(self) -> tuple[Tensor, Tensor, list[int]]:
+        """Rows (B,), longest first; tokens (P,), the first of every row, then the second, …; how many rows have a
+        first, a second, …"""
+        order = self.lengths.argsort(descending=True, stable=True)
+        first = (self.lengths.cumsum(0) - self.lengths)[order]
+        columns = torch.arange(int(self.lengths.max()))
+        read = columns[:, None] < self.lengths[order]  # (longest, B)
+        return order, (first + columns[:, None])[read], read.sum(1).tolist()
 
     def pack(self, padded: Tensor) -> Tensor:  # (B, T, …) → (P, …)
-        return padded.flatten(0, 1).index_select(0, self.position)
+        packed = padded.flatten(0, 1)
+        return packed if len(packed) == len(self.position) else packed.index_select(0, self.position)
+
+    def shift(self, padded: Tensor) -> Tensor:
+        """(B, T): the value of the row's next real token at every real token; NONE where there is none."""
+        following = padded.flatten().index_select(0, self.following)
+        shifted = padded.new_full((padded.numel(),), NONE).index_copy(0, self.followed, following)
+        return shifted.view_as(padded)
 
     def unpack(self, packed: Tensor) -> Tensor:  # (P, …) → (B, T, …), NONE at masked positions
-        B, T = self.shape
-        if len(packed) == B * T:
-            return packed.unflatten(0, (B, T))
-        padded = packed.new_full((B * T, *packed.shape[1:]), NONE)
-        return padded.index_copy(0, self.position, packed).unflatten(0, (B, T))
+        shape, size = self.real.shape, self.real.numel()
+        if len(packed) == size:
+            return packed.unflatten(0, shape)
+        padded = packed.new_full((size, *packed.shape[1:]), NONE)
+        return padded.index_copy(0, self.position, packed).unflatten(0, shape)
 
     def justify(self, packed: Tensor, width: int = 0, fill: int = NONE) -> Tensor:
-        """(P,) → (B, width + longest row): every row's real tokens from column `width` on."""
+        """(P,) → (B, width + longest row), on the CPU: every row's real tokens from column `width` on."""
         grid = packed.new_full((len(self.lengths), width + int(self.lengths.max())), fill)
-        grid[self.row.to(packed.device), self.column.to(packed.device) + width] = packed
+        grid[self.row, self.column + width] = packed
         return grid
 
     def unjustify(self, grid: Tensor) -> Tensor:  # (B, longest row) → (P,)
-        return grid[self.row.to(grid.device), self.column.to(grid.device)]
+        return grid[self.row, self.column]
 
 
 def spans(counts: Tensor) -> tuple[Tensor, Tensor]:
@@ -74,32 +98,64 @@ def shift(values: Tensor, row: Tensor) -> Tensor:
     return shifted
 
 
-class Growth(NamedTuple):
-    """What exploring found: decisions, the logits they were drawn from, and every subtree built."""
+def on_host(tensors: Mapping[str, Tensor | None]) -> dict[str, Tensor]:
+    """Numbers (B, T) on the CPU as 64-bit integers, without those that are None; fetched with one wait."""
+    given = {name: tensor.long() for name, tensor in tensors.items() if tensor is not None}
+    if all(tensor.device.type == "cpu" for tensor in given.values()):
+        return given
+    device = next(tensor.device for tensor in given.values() if tensor.device.type != "cpu")
+    together = torch.stack([tensor.to(device) for tensor in given.values()])
+    return dict(zip(given, together.cpu(), strict=True))
 
-    depths: Tensor  # (P,)
-    attach_logits: Tensor  # (P, N)
-    token: Tensor  # (rows,) the token each subtree ends at
-    at: Tensor  # (rows,) its depth
-    subtrees: Tensor  # (rows, D)
+
+def on_device(device: torch.device, *indices: Tensor) -> Sequence[Tensor]:
+    """Indices of the CPU, sent to the device together, without waiting for it."""
+    if device.type == "cpu":
+        return indices
+    buffer = torch.cat([index.flatten() for index in indices])
+    buffer = (buffer.pin_memory() if device.type == "cuda" else buffer).to(device, non_blocking=True)
+    parts = buffer.split([index.numel() for index in indices])
+    return [part.view(index.shape) for part, index in zip(parts, indices, strict=True)]
+
+
+class PrefixPlan(NamedTuple):
+    """How prefix states are made: rows of one matrix, first those of the state, then subtrees, then the new ones."""
+
+    subtree: Tensor  # rows of the subtrees among all
+    children: Tensor  # of each new one the prefix state it extends and the subtree it is extended by
+    sizes: list[int]  # how many at a time
+    place: Tensor  # the rows of the prefix states, those of the state and the new ones
+    made: Tensor  # (R,) the rows of what was wanted besides
 
 
 class Layout:
     """Where every subtree of a batch lies and what it is made of, once all decisions are known.
 
-    Subtrees are rows of one matrix: first the candidates and memories that the state brought along (B * K rows each),
-    then for each token t its candidates at depths 0…d_t, the last being its leaf. In the grids (B, columns) below,
-    column 0 stands for the state, column t + 1 for token t. All index arithmetic is done on the CPU.
+    Subtrees are numbered: first the candidates and memories that the state brought along (B * K each), then for each
+    token t its candidates at depths 0…d_t, the last being its leaf. They are rows of one matrix, `place` says which:
+    first the state's, then the leaves, then all others in the order in which they are made. In the grids (B, columns)
+    below, column 0 stands for the state, column t + 1 for token t. All index arithmetic is done on the CPU.
     """
 
-    def __init__(self, batch: Batch, state: SOMState, depths: Tensor, num_slots: int, inside: Tensor | None = None):
-        self.device, depths = depths.device, depths.cpu()
+    place: Tensor  # (total,) the row of each subtree
+
+    def __init__(
+        self,
+        batch: Batch,
+        state: SOMState,
+        state_depth: Tensor | None,
+        depths: Tensor,
+        num_slots: int,
+        inside: Tensor | None = None,
+    ):
+        """`state_depth` is that of the state on the CPU, None for the empty state."""
+        self.device = state.memory.device
         self.batch, self.depths, self.num_slots = batch, depths, num_slots
         self.B, self.K = state.memory.shape[:2]
         self.row, self.column = batch.row, batch.column + 1
         rows = torch.arange(self.B)
         self.depth_grid = batch.justify(depths, width=1, fill=-2)
-        self.depth_grid[:, 0] = state.depth.cpu()
+        self.depth_grid[:, 0] = -1 if state_depth is None else state_depth
         self.starts = 2 * self.B * self.K + (depths + 1).cumsum(0) - (depths + 1)  # (P,) first row of each token
         self.start_grid = batch.justify(self.starts, width=1)
         self.start_grid[:, 0] = rows * self.K
@@ -109,7 +165,7 @@ class Layout:
         at_depth = self.depth_grid[..., None] == torch.arange(max(int(self.depth_grid.max()), 0) + 1)
         self.last = torch.where(at_depth, columns[:, None], 0).cummax(1).values
         # the depth of each token's word: a piece that continues a word lies one below it
-        self.word_depths = depths if inside is None else depths - inside.cpu().long()  # (P,)
+        self.word_depths = depths if inside is None else depths - inside.long()  # (P,)
         self.word_depth_grid = batch.justify(self.word_depths, width=1, fill=-2)
         self.word_depth_grid[:, 0] = self.depth_grid[:, 0]
         self.previous = self.word_depth_grid[self.row, self.column - 1]  # (P,) depth of the word before each token
@@ -124,27 +180,34 @@ class Layout:
         return depth.clamp(max=self.num_slots - 1) + 1
 
     def memory_row(self, row: Tensor, column: Tensor, depth: Tensor) -> Tensor:
-        """memory[depth] is the candidate of the token before the last one that was written just below it."""
+        """The number of memory[depth]: a candidate of the token before the last one written just below it."""
         written = self.last[row, column, depth + 1]
         before = (self.B + row) * self.K + depth
         return torch.where(written > 0, self.start_grid[row, written - 1] + depth, before)
 
     def prefix_row(self, row: Tensor, column: Tensor, depth: Tensor) -> Tensor:
-        """prefix[depth] was made by the last token written at that depth; prefix[0] is the zero state."""
+        """The number of prefix[depth]: made by the last token written at that depth; prefix[0] is zero."""
         written = self.last[row, column, depth]
         made = (written > 0) & (depth > 0)
         return torch.where(made, self.B * self.K + self.prefix_rank_grid[row, written], row * self.K + depth)
 
-    def levels(self) -> list[tuple[Tensor, Tensor]]:
-        """(rows, left and right children), such that children lie in earlier levels or are leaves."""
+    def settle(self, made: Tensor) -> None:
+        """Gives every subtree its row; `made` are the numbers of those that are composed, in this order."""
+        leaves = self.starts + self.depths
+        new = torch.cat([leaves, made])
+        self.place = torch.arange(self.total)
+        self.place[new] = torch.arange(self.total - len(new), self.total)
+
+    def levels(self) -> tuple[Tensor, Tensor, list[int]]:
+        """Subtrees to compose (Σd,), their left and right children (Σd, 2), and how many at a time: those of a level,
+        whose children are leaves or of earlier levels."""
         token, depth = spans(self.depths)
         row, column = self.row[token], self.column[token]
-        nodes = self.starts[token] + depth
-        children = torch.stack([self.memory_row(row, column, depth), nodes + 1])  # (2, Σd)
+        made = self.starts[token] + depth
+        children = torch.stack([self.memory_row(row, column, depth), made + 1], dim=1)
         height = self.heights()[row, column, depth]
         order = height.argsort(stable=True)
-        sizes = height.bincount()[1:].tolist() if len(height) else []
-        return list(zip(nodes[order].split(sizes), children[:, order].split(sizes, dim=1), strict=True))
+        return made[order], children[order], height.bincount()[1:].tolist() if len(height) else []
 
     def heights(self) -> Tensor:
         """(B, columns, depths): height of every candidate; leaves and what the state brought have height 0."""
@@ -161,25 +224,39 @@ class Layout:
         return heights
 
     def attachments(self) -> tuple[Tensor, Tensor, Tensor]:
-        """(token, depth, subtree) of every attachment each token could have chosen."""
+        """(token, depth, row of the subtree) of every attachment each token could have chosen."""
         token, depth = spans(self.live(self.previous))
-        return token, depth, self.start_grid[self.row[token], self.column[token] - 1] + depth
+        return token, depth, self.place[self.start_grid[self.row[token], self.column[token] - 1] + depth]
 
     def branches(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """(token, depth, subtree, prefix state) of every attachment that the token after each token could choose."""
+        """(token, depth, row of the subtree, prefix state) of every attachment that the token after each token could
+        choose."""
         token, depth = spans(self.live(self.word_depths))
-        return token, depth, self.starts[token] + depth, self.prefix_row(self.row[token], self.column[token], depth)
+        subtree = self.place[self.starts[token] + depth]
+        return token, depth, subtree, self.prefix_row(self.row[token], self.column[token], depth)
 
-    def prefix_levels(self) -> list[tuple[Tensor, Tensor]]:
-        """(prefix state to extend, subtree to extend it by) of the new prefix state of every token, by depth.
+    def prefix_levels(self) -> tuple[Tensor, Tensor, list[int]]:
+        """(prefix state to extend, row of the subtree to extend it by) of the new prefix state of every token, and how
+        many at a time: those of a depth.
 
         A step changes only memory[d - 1], so each token makes one prefix state and shares all shallower ones."""
         token = self.prefix_order
         row, column, above = self.row[token], self.column[token], self.depths[token] - 1
         source = self.prefix_row(row, column, above)
-        subtree = self.start_grid[row, column - 1] + above
-        sizes = self.depths.bincount()[1:].tolist()
-        return list(zip(source.split(sizes), subtree.split(sizes), strict=True))
+        subtree = self.place[self.start_grid[row, column - 1] + above]
+        return source, subtree, self.depths.bincount()[1:].tolist() if len(self.depths) else []
+
+    def prefix_plan(self, wanted: Tensor) -> "PrefixPlan":
+        """How to make all new prefix states, and then those that `wanted` branches (R,) lead to."""
+        _, _, subtree, source = self.branches()
+        extended, subtrees, sizes = self.prefix_levels()
+        source, subtree = torch.cat([extended, source[wanted]]), torch.cat([subtrees, subtree[wanted]])
+        brought, count = self.B * self.K, len(source)
+        made = brought + count + torch.arange(count)
+        place = torch.cat([torch.arange(brought), made[: len(extended)]])
+        children = torch.stack([place[source], brought + torch.arange(count)], dim=1).flatten()
+        sizes = [size for size in (*sizes, len(wanted)) if size]
+        return PrefixPlan(subtree, children, sizes, place, made[len(extended) :])
 
     def following(self) -> tuple[Tensor, Tensor]:
         """Depth and new prefix state of the token after each token."""
@@ -193,34 +270,27 @@ class Layout:
         """The rows the state brings along."""
         return torch.cat([state.candidates.flatten(0, 1), state.memory.flatten(0, 1)])
 
-    def place(self, growth: Growth, state: SOMState) -> "Forest":
-        """The subtrees that exploring has built."""
-        forest = Forest.of(self.state_rows(state), self.total)
-        forest.plant(self.starts.to(self.device)[growth.token] + growth.at, growth.subtrees)
-        return forest
-
-    def final_state(self, nodes: "Forest", prefix: "Forest | None") -> SOMState:
-        """The state after the batch; dead slots are zero."""
+    def final_state(self, nodes: "Forest", prefix: "Forest | None", prefix_place: Tensor | None) -> SOMState:
+        """The state after the batch; dead slots are zero. `prefix_place` has the row of each prefix state."""
         column = self.batch.lengths
         depth = self.word_depth_grid[torch.arange(self.B), column]
         live = self.live(depth)
         row, slot = spans(live)
         gather = partial(self.gather, width=max(int(live.max()), 1))
-        candidates = gather(nodes, row, slot, self.start_grid[row, column[row]] + slot)
-        prefix_slots = (
-            torch.zeros_like(candidates)
-            if prefix is None
-            else gather(prefix, row, slot, self.prefix_row(row, column[row], slot))
-        )
+        candidates = gather(nodes, row, slot, self.place[self.start_grid[row, column[row]] + slot])
+        prefix_slots = torch.zeros_like(candidates)
+        if prefix is not None and prefix_place is not None:
+            prefix_slots = gather(prefix, row, slot, prefix_place[self.prefix_row(row, column[row], slot)])
         row, slot = spans(depth.clamp(min=0))
-        memory = gather(nodes, row, slot, self.memory_row(row, column[row], slot))
-        return SOMState(memory, candidates, prefix_slots, depth.to(self.device))
+        memory = gather(nodes, row, slot, self.place[self.memory_row(row, column[row], slot)])
+        return SOMState(memory, candidates, prefix_slots, *on_device(self.device, depth))
 
     def gather(self, source: "Forest", row: Tensor, slot: Tensor, index: Tensor, width: int) -> Tensor:
         """(B, width, D) with source[index] at (row, slot)."""
-        values = source.pick(index.to(self.device))
+        index, place = on_device(self.device, index, row * width + slot)
+        values = source.pick(index)
         slots = values.new_zeros(self.B * width, values.shape[1])
-        return slots.index_copy(0, (row * width + slot).to(self.device), values).unflatten(0, (self.B, width))
+        return slots.index_copy(0, place, values).unflatten(0, (self.B, width))
 
 
 class Forest:
@@ -243,8 +313,8 @@ class Forest:
         return picked
 
     @torch.compiler.disable
-    def plant(self, index: Tensor, subtrees: Tensor) -> None:
-        self.rows = PlantRows.apply(self.rows, index, subtrees)
+    def plant(self, first: int, subtrees: Tensor) -> None:
+        self.rows = PlantRows.apply(self.rows, first, subtrees)
 
 
 class PickRows(torch.autograd.Function):
@@ -267,13 +337,13 @@ class PlantRows(torch.autograd.Function):
     """The matrix with rows written into it that have not been read before."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, matrix: Tensor, index: Tensor, rows: Tensor) -> Tensor:
-        ctx.save_for_backward(index)
+    def forward(ctx: Any, matrix: Tensor, first: int, rows: Tensor) -> Tensor:
+        ctx.some = slice(first, first + len(rows))
         ctx.mark_dirty(matrix)
-        return matrix.index_copy_(0, index, rows)
+        matrix[ctx.some] = rows
+        return matrix
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: BackwardCFunction, gradient: Tensor) -> tuple[Tensor, None, Tensor]:
-        (index,) = ctx.saved_tensors
-        return gradient, None, gradient.index_select(0, index)
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, Tensor]:
+        return gradient, None, gradient[ctx.some].clone()

@@ -13,7 +13,7 @@ tokens at once. Only live slots are ever computed.
 and `torch.jit.trace` are refused, because they would keep one tree for all sentences.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -31,8 +31,21 @@ from transformers.utils.generic import can_return_tuple
 
 from .checks_som import restarts, unreachable, wrong_siblings
 from .configuration_som import SOMConfig
-from .layout_som import NONE, Batch, Forest, Growth, Layout, shift
-from .operators_som import CHUNK, Dropout, NextWords, cross_entropy, is_plain, linear, mean
+from .layout_som import NONE, Batch, Forest, Layout, on_device, on_host, shift
+from .operators_som import (
+    Composed,
+    ComposeRows,
+    Dropout,
+    NextWords,
+    chunk_on,
+    compose_levels,
+    cross_entropy,
+    gated_sum,
+    is_hooked,
+    is_plain,
+    linear,
+    mean,
+)
 from .state_som import SOMCache, SOMState
 from .tags_som import Tagger, TreeNodes, matching_tags, node_spans
 
@@ -47,7 +60,7 @@ FILLED: Any = None  # a field that is always there; the library wants all but th
 class SOMModelOutput(ModelOutput):
     """States that predict the next word, and the decisions taken on the way."""
 
-    last_hidden_state: Tensor = FILLED  # (B, T, D)
+    last_hidden_state: Tensor = FILLED  # (B, T, D); None where no predictions are wanted
     past_key_values: SOMCache | None = None
     hidden_states: tuple[Tensor, ...] | None = None  # (B, T, D) each: words, last_hidden_state
     depths: Tensor = FILLED  # (B, T) decisions taken
@@ -59,6 +72,9 @@ class SOMModelOutput(ModelOutput):
     leaf_tag_logits: Tensor | None = None  # (B, T, tags) of the leaf of each word of the tree that was built
     node_tag_logits: Tensor | None = None  # (B, T, tags) of the inner node whose right child begins with each word
     tag_loss: Tensor | None = None  # summed over the labelled nodes
+    structure_loss: Tensor | None = None  # summed over the labelled decisions
+    labelled_decisions: int | None = None  # how many these are
+    batch: Batch | None = None  # where the real tokens are; None where one token of every row was read, and no other
 
 
 @dataclass
@@ -167,11 +183,36 @@ class Cell(GradientCheckpointingLayer):
         self.gates = SegmentedLinear(config, inputs=4, outputs=4)
         self.norm = SegmentedNorm(config)
         self.dropout = Dropout(config.dropout)
+        self.segmented = config.syntactic_size > 0
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:  # (R, D), (R, D) → (R, D)
+        if not torch.is_grad_enabled() and self.is_bare():
+            return self.compose(torch.stack([a, b], dim=1)).subtrees
         hidden = self.hidden(self.dropout(torch.stack([a, b], dim=1))).relu()  # (R, 4, D)
         f, i, c, u = self.gates(self.dropout(hidden)).unbind(dim=1)
         return self.norm(f.sigmoid() * a + i.sigmoid() * b + c.sigmoid() * u).to(a.dtype)
+
+    def compose(self, pairs: Tensor) -> Composed:
+        """What `forward` makes of pairs (R, 2, D), in fewer operators and without gradient, where it `is_bare`."""
+        x, kept = self.dropout.draw(pairs.flatten(1))
+        hidden = self.dropout(linear(self.hidden.semantic, x).relu_())
+        gates = linear(self.gates.semantic, hidden).unflatten(1, (4, -1))
+        gates[:, :3].sigmoid_()
+        return Composed(self.norm.semantic(gated_sum(gates, pairs)), hidden, gates, kept)
+
+    def is_bare(self) -> bool:
+        """Whether the cell is its weights and nothing else, so that nobody misses a call of its parts."""
+        parts = (self, self.hidden, self.gates, self.norm, self.norm.semantic, self.dropout)
+        if self.segmented or (self.gradient_checkpointing and self.training) or any(map(is_hooked, parts)):
+            return False
+        if not (is_plain(self.hidden.semantic) and is_plain(self.gates.semantic)):
+            return False
+        device = self.hidden.semantic.weight.device.type
+        return not torch.compiler.is_compiling() and not torch.is_autocast_enabled(device)
+
+    def weights(self) -> list[Tensor]:
+        layers = (self.hidden.semantic, self.gates.semantic, self.norm.semantic)
+        return [weight for layer in layers for weight in (layer.weight, layer.bias)]
 
 
 class Parser(nn.Module):
@@ -235,11 +276,13 @@ class ReadTokens(NamedTuple):
     word_depths: Tensor  # (P,) that of the word each token belongs to
     attach_logits: Tensor  # (P, N)
     best: Tensor | None  # (P,) the oracle's depths
-    hidden: Tensor  # (P, D)
+    hidden: Tensor | None  # (P, D)
     next_attach_logits: Tensor | None  # (P, N)
     branches: Tensor | None  # (R, D)
     state: Callable[[], SOMState]
     tags: "Tagged | None" = None
+    structure_loss: Tensor | None = None  # summed over the labelled decisions
+    labelled_decisions: int = 0
 
 
 class Tagged(NamedTuple):
@@ -250,13 +293,44 @@ class Tagged(NamedTuple):
     loss: Tensor | None  # summed cross-entropy over the labelled nodes
 
 
+class Growth(NamedTuple):
+    """What exploring found: decisions, the logits they were drawn from, and every subtree it composed."""
+
+    depths: Tensor  # (P,) on the CPU, as are the next two
+    token: Tensor  # (rows,) the token each subtree ends at
+    at: Tensor  # (rows,) its depth
+    attach_logits: Tensor  # (P, N)
+    subtrees: Tensor  # (rows, D)
+    composed: Composed | None  # of the rows, if they are to be learnt from and the cell gives it
+
+
+class Climbed(NamedTuple):
+    """Candidates above the leaves of n tokens, from the deepest depth up to the root."""
+
+    order: Tensor  # (n,) the tokens, deepest first
+    depths: Tensor  # (n,) of the tokens, on the CPU
+    counts: list[int]  # how many of the first tokens have a candidate at depth 0, 1, …
+    candidates: list[Tensor]  # (counts[e], D) each
+    composed: list[Composed]  # the same with what gradients need, if they are to be learnt from and the cell gives it
+
+    def tables(self, leaf_places: Tensor, leaves: Tensor, first_places: Tensor) -> tuple[Tensor, Tensor]:
+        """Where leaves and candidates lie in tables of all slots (N + 1, B), and what these are; `first_places` (N, 1)
+        are those of the first token."""
+        if not self.counts:
+            return leaf_places, leaves
+        grid = first_places[: len(self.counts)] + self.order  # (depths, n)
+        places = [places[:count] for places, count in zip(grid, self.counts, strict=True)]
+        return torch.cat([leaf_places, *reversed(places)]), torch.cat([leaves, *self.candidates])
+
+
 class Prediction(NamedTuple):
     """What the prediction network makes of the subtrees."""
 
-    hidden: Tensor  # (P, D) the state that predicts the word after each token
+    hidden: Tensor | None = None  # (P, D) the state that predicts the word after each token
     logits: Tensor | None = None  # (P, N) of p'
     branches: Tensor | None = None  # (R, D) the state after every guess that p' allows, where the mixture is wanted
-    prefix: Forest | None = None  # (B * K + P', D) prefix states: those of the state, then the new ones
+    prefix: Forest | None = None  # (rows, D) prefix states, among others
+    prefix_place: Tensor | None = None  # (B * K + P',) the row of each: those of the state, then the new ones
 
 
 def certain(attach_logits: Tensor, e: Tensor, inside: Tensor) -> Tensor:
@@ -267,9 +341,24 @@ def certain(attach_logits: Tensor, e: Tensor, inside: Tensor) -> Tensor:
 
 def choose(logits: Tensor, sample: bool) -> Tensor:
     """Index of the largest logit, or of one drawn from their softmax, without waiting for the device."""
-    if sample:
-        logits = logits - torch.empty_like(logits).exponential_().log()  # Gumbel noise
-    return logits.argmax(dim=-1)
+    return (logits + gumbel_noise(logits) if sample else logits).argmax(dim=-1)
+
+
+def gumbel_noise(like: Tensor) -> Tensor:
+    """Noise that makes the largest of some logits a draw from their softmax."""
+    return torch.empty_like(like).exponential_().log_().neg_()
+
+
+def slices(sizes: Sequence[int]) -> Iterator[slice]:
+    """Pieces of these sizes, one after the other.
+
+    >>> list(slices([2, 1]))
+    [slice(0, 2, None), slice(2, 3, None)]
+    """
+    end = 0
+    for size in sizes:
+        yield slice(end, end + size)
+        end += size
 
 
 def live_slots(depth: Tensor, slots: int) -> Tensor:
@@ -369,46 +458,44 @@ class SOMModel(SOMPreTrainedModel):
         leaf_tag: Tensor | None = None,
         node_tag: Tensor | None = None,
         output_tags: bool = False,
+        predict: bool = True,
         **kwargs: Any,
     ) -> SOMModelOutput:
         """`first_sibling` counts a row's unmasked tokens, as if the row stood alone; `marginal` asks for the states
         after every guess of p', by default where the configuration does and the decisions are not given; `leaf_tag`
-        and `node_tag` (B, T), -100 for none, are the labels of the tags, which `output_tags` asks for."""
+        and `node_tag` (B, T), -100 for none, are the labels of the tags, which `output_tags` asks for. Without
+        `predict` sentences are parsed and nothing else: no p', no states that predict words, no cache."""
+        state = None if past_key_values is None else getattr(past_key_values, "state", None)
+        tagging = self.check_tags(leaf_tag, node_tag, output_tags, first_sibling, state)
+        labels = {"first_sibling": first_sibling, "depths": depths, "leaf_tag": leaf_tag, "node_tag": node_tag}
         positions = kwargs.get("position_ids")
-        state, mask = self.check_inputs(
-            input_ids, inputs_embeds, attention_mask, past_key_values, first_sibling, depths, positions
-        )
-        tags = self.check_tags(leaf_tag, node_tag, output_tags, first_sibling, state)
-        inside = self.inside(input_ids, mask, state) if self.config.word_pieces else None  # (B, T)
+        host = self.check_inputs(input_ids, inputs_embeds, attention_mask, past_key_values, positions, labels)
         words = inputs_embeds if input_ids is None else self.embed(input_ids)  # (B, T, D)
         assert words is not None  # one of both was given, or the inputs would have been refused
         marginal = self.wants_mixture(marginal, given=depths is not None)
-        one_token = words.shape[1] == 1 and mask is None and first_sibling is None and tags is None
-        unpack: Callable[[Tensor], Tensor]
-        if one_token and not torch.is_grad_enabled():
-            given, inside = (None if part is None else part[:, 0] for part in (depths, inside))
-            reading, unpack = self.step(words[:, 0], state, marginal, given, inside), partial(torch.unsqueeze, dim=1)
+        one_token = words.shape[1] == 1 and host.keys() <= {"input_ids", "depths", "positions", "inside", "before"}
+        unpack: Callable[[Tensor], Tensor] = partial(torch.unsqueeze, dim=1)
+        batch = None
+        if one_token and predict and not tagging and not torch.is_grad_enabled():
+            inside = host["inside"].to(words.device)[:, 0] if "inside" in host else None
+            given = None if depths is None else depths[:, 0]
+            reading = self.step(words[:, 0], state, marginal, given, inside)
         else:
-            batch = Batch.of(mask, words.shape[:2], words.device)
-            siblings = None if first_sibling is None else batch.pack(first_sibling.long())
-            depths = None if depths is None else batch.pack(depths.long())
-            inside = None if inside is None else batch.pack(inside)
-            if tags is not None:
-                tags = [batch.pack(tag.long()) for tag in (leaf_tag, node_tag) if tag is not None]
-            words_read = batch.pack(words)
-            reading = self.read(words_read, batch, state, siblings, depths, marginal, inside, tags)
-            unpack = batch.unpack
-        if self.config.use_cache and not self.training if use_cache is None else use_cache:
+            batch = Batch.of(host.pop("mask", None), words.shape[:2], words.device)
+            unpack, before = batch.unpack, host.pop("before")[:, 0] if "before" in host else None
+            packed = {name: numbers[batch.real] for name, numbers in host.items()}
+            reading = self.read(batch.pack(words), batch, state, before, packed, marginal, tagging, predict)
+        if predict and (self.config.use_cache and not self.training if use_cache is None else use_cache):
             past_key_values = SOMCache() if past_key_values is None else past_key_values
             past_key_values.update(reading.state(), words.shape[1])
         else:
             past_key_values = None
         wants_states = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
-        hidden = unpack(reading.hidden)
+        hidden = None if reading.hidden is None else unpack(reading.hidden)
         return SOMModelOutput(
-            last_hidden_state=hidden,
+            last_hidden_state=hidden,  # type: ignore[arg-type]  # there unless nobody asked for it
             past_key_values=past_key_values,
-            hidden_states=(words, hidden) if wants_states else None,
+            hidden_states=(words, hidden) if wants_states and hidden is not None else None,
             depths=unpack(reading.depths),
             word_depths=unpack(reading.word_depths),
             oracle_depths=None if reading.best is None else unpack(reading.best),
@@ -418,86 +505,128 @@ class SOMModel(SOMPreTrainedModel):
             leaf_tag_logits=unpack(reading.tags.leaf_logits) if reading.tags and output_tags else None,
             node_tag_logits=unpack(reading.tags.node_logits) if reading.tags and output_tags else None,
             tag_loss=reading.tags.loss if reading.tags else None,
+            structure_loss=reading.structure_loss,
+            labelled_decisions=reading.labelled_decisions,
+            batch=batch,
         )
-
-    def inside(self, input_ids: Tensor | None, mask: Tensor | None, state: SOMState | None) -> Tensor:
-        """(B, T): which tokens continue a word; the first of a row cannot."""
-        if input_ids is None:
-            raise ValueError("a model of word pieces needs input_ids, which tell where words begin")
-        begins = torch.ones_like(input_ids, dtype=torch.bool) if mask is None else mask.to(input_ids.device)
-        begins = begins.cumsum(1) == 1
-        if state is not None:
-            begins = begins & (state.depth < 0)[:, None]
-        return self.continues[input_ids] & ~begins
 
     def read(
         self,
         words: Tensor,
         batch: Batch,
         state: SOMState | None,
-        siblings: Tensor | None,
-        given: Tensor | None,
+        state_depth: Tensor | None,
+        numbers: dict[str, Tensor],
         marginal: bool,
-        inside: Tensor | None = None,
-        tags: list[Tensor] | None = None,
+        tagging: bool = False,
+        predict: bool = True,
     ) -> ReadTokens:
-        """Reads a whole batch (P, D): explores where decisions are not given, learns where gradients are wanted."""
+        """Reads a whole batch (P, D): explores where decisions are not given, learns where gradients are wanted.
+
+        What is known of the tokens, `numbers` (P,), is on the CPU, as is all that follows from it and from decisions:
+        the oracle's labels and what lies where. It is sent to the device together, once."""
         x = self.norm(words).to(words.dtype)
-        state = SOMState.empty(batch.shape[0], x) if state is None else state
+        state = SOMState.empty(len(batch.lengths), x) if state is None else state
+        siblings, given, inside = (numbers.get(name) for name in ("first_sibling", "depths", "inside"))
         labels = None if siblings is None else self.labels(siblings, batch)
         if given is None and labels is not None and self.training and self.config.oracle == "static":
             given = batch.unjustify(oracle_depths(labels, None, self.config.num_slots))
             marginal = False
-        growth, depths = None, given  # (P,)
-        if depths is None:
-            growth = self.grow(x, batch, state, inside)
-            depths = growth.depths
-        layout = Layout(batch, state, depths, self.config.num_slots, inside)
-        if growth is None or torch.is_grad_enabled():
-            nodes = self.regrow(x, layout, state)
-            attach_logits = self.attach_logits(x, nodes, layout)
+        learning = torch.is_grad_enabled()
+        growth = self.grow(x, batch, state, inside, learning) if given is None else None
+        depths = growth.depths if given is None else given  # type: ignore[union-attr]  # it has grown
+        layout = Layout(batch, state, state_depth, depths, self.config.num_slots, inside)
+        best = None if labels is None else self.best_depths(labels, layout)
+        made, children, sizes, explored = self.order_of_making(layout, growth, learning)
+        layout.settle(made)
+        wanted = [layout.place[children], explored, *layout.attachments(), *layout.branches()[:3]]
+        wanted += [
+            depths,
+            layout.word_depths,
+            *self.decided(best),
+            *(part for part in (best, inside) if part is not None),
+        ]
+        children, explored, *sent = on_device(x.device, *wanted)
+        known = torch.cat([layout.state_rows(state), x])
+        if growth is not None and not learning:
+            nodes, attach_logits = Forest(torch.cat([known, growth.subtrees])), growth.attach_logits
         else:
-            nodes, attach_logits = layout.place(growth, state), growth.attach_logits
-        best = None if labels is None else self.best_depths(labels, depths, batch)
-        if inside is not None:  # no decisions, so no labels
-            attach_logits = certain(attach_logits, (depths - 1).clamp(min=0), inside)
-            best = None if best is None else best.masked_fill(inside, NONE)
-        prediction = self.predict(nodes, layout, state, best, given is not None, marginal)
-        final = partial(layout.final_state, nodes, prediction.prefix)
-        word_depths = layout.word_depths.to(depths.device)
-        tagged = None if tags is None else self.tag(nodes, layout, inside, siblings, tags)
-        return ReadTokens(depths, word_depths, attach_logits, best, *prediction[:3], final, tagged)
+            composed = growth.composed.select(explored) if len(explored) and growth and growth.composed else None
+            nodes = self.compose(self.cell, known, children.flatten(), sizes, composed)
+            attach_logits = self.all_attachment_logits(x, nodes, *sent[:3])
+        depths, word_depths, decided, decision = sent[6:10]
+        if inside is not None:
+            attach_logits = certain(attach_logits, (depths - 1).clamp(min=0), sent[-1].bool())
+        prediction = Prediction()
+        if predict:
+            prediction = self.predict(nodes, layout, state, best, sent[3:6], given is not None, marginal)
+        loss = None
+        if siblings is not None or self.training:
+            loss = self.structure_loss(attach_logits, prediction.logits, decided, decision)
+        final = partial(layout.final_state, nodes, prediction.prefix, prediction.prefix_place)
+        tagged = self.tag(nodes, layout, numbers) if tagging else None
+        best = None if best is None else sent[10]
+        return ReadTokens(depths, word_depths, attach_logits, best, *prediction[:3], final, tagged, loss, len(decided))
 
-    def tag(
-        self,
-        nodes: Forest,
-        layout: Layout,
-        inside: Tensor | None,
-        siblings: Tensor | None,
-        tags: list[Tensor],
-    ) -> Tagged:
+    def order_of_making(
+        self, layout: Layout, growth: Growth | None, learning: bool
+    ) -> tuple[Tensor, Tensor, list[int], Tensor]:
+        """The numbers of subtrees that cells compose, their children (…, 2), how many at a time, and which of those
+        that exploring has composed they are; without gradients, all as exploring left them."""
+        explored = torch.empty(0, dtype=torch.long)
+        if growth is None:
+            return *layout.levels(), explored
+        numbers = layout.starts[growth.token] + growth.at
+        if not learning:
+            return numbers, explored.view(0, 2), [], explored
+        made, children, sizes = layout.levels()
+        place = torch.empty(layout.total, dtype=torch.long)
+        place[numbers] = torch.arange(len(numbers))
+        return made, children, sizes, place[made]
+
+    def decided(self, best: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The tokens (R,) whose attachment has a label, and these (R,); the first token of a row has no decision."""
+        best = torch.empty(0, dtype=torch.long) if best is None else best
+        decided = (best > 0).nonzero().flatten()
+        return decided, best[decided] - 1
+
+    def structure_loss(
+        self, attach_logits: Tensor, next_attach_logits: Tensor | None, decided: Tensor, decision: Tensor
+    ) -> Tensor:
+        """Sum over labelled decisions of -log p_t(e*_t) - log p'_{t-1}(e*_t).
+
+        0 without tree labels, yet it ties the parsers to the loss: parallel training wants every parameter used."""
+        total = cross_entropy(attach_logits.index_select(0, decided), decision)
+        if next_attach_logits is None:
+            return total
+        return total + cross_entropy(next_attach_logits.index_select(0, decided - 1), decision)
+
+    def tag(self, nodes: Forest, layout: Layout, numbers: dict[str, Tensor]) -> Tagged:
         """Scores the tags of every node of the tree that was built; labels, where given, are those of nodes of the
         gold tree that span the same words."""
-        batch = layout.batch
-        inside_grid = None if inside is None else batch.justify(inside.cpu().long(), fill=0).bool()
+        batch, inside = layout.batch, numbers.get("inside")
+        inside = None if inside is None else inside.bool()
+        inside_grid = None if inside is None else batch.justify(inside.long(), fill=0).bool()
         built = node_spans(layout.depth_grid[:, 1:], inside_grid)
         where = TreeNodes.of(layout, built, inside)
-        rows = (part.to(layout.device) for part in where[:3])
-        vectors = [nodes.pick(part) for part in rows]
-        logits = self.tagger(*vectors, where.is_right.to(layout.device))  # (R, tags)
-        leaf, node = (logits.new_full((len(layout.depths), logits.shape[1]), NONE) for _ in range(2))
-        is_leaf, token = where.is_leaf.to(layout.device), where.token.to(layout.device)
-        leaf = leaf.index_put((token[is_leaf],), logits[is_leaf])
-        node = node.index_put((token[~is_leaf],), logits[~is_leaf])
-        if not tags or siblings is None:
-            return Tagged(leaf, node, None)
-        gold_leaf, gold_node = (tag.cpu() for tag in tags)
-        gold_depths = oracle_depths(batch.justify(siblings.cpu()), None, len(siblings) + 1)
-        gold = node_spans(gold_depths, inside_grid)
-        gold_grid = batch.justify(gold_node)
-        matched = batch.unjustify(matching_tags(gold_grid, gold, built, gold_grid != NONE))
-        label = torch.where(where.is_leaf, gold_leaf[where.token], matched[where.token]).to(layout.device)
-        return Tagged(leaf, node, cross_entropy(logits, label))
+        label = torch.full_like(where.token, NONE)
+        if "leaf_tag" in numbers:
+            siblings = numbers["first_sibling"]
+            gold = node_spans(oracle_depths(batch.justify(siblings), None, len(siblings) + 1), inside_grid)
+            gold_grid = batch.justify(numbers["node_tag"])
+            matched = batch.unjustify(matching_tags(gold_grid, gold, built, gold_grid != NONE))
+            label = torch.where(where.is_leaf, numbers["leaf_tag"][where.token], matched[where.token])
+        kinds = [kind.nonzero().flatten() for kind in (where.is_leaf, ~where.is_leaf)]
+        tokens = [where.token[kind] for kind in kinds]
+        rows = [layout.place[part] for part in where[:3]]
+        *sent, is_right, label = on_device(layout.device, *rows, *kinds, *tokens, where.is_right.long(), label)
+        logits = self.tagger(*(nodes.pick(part) for part in sent[:3]), is_right)  # (R, tags)
+        nothing = logits.new_full((len(layout.depths), logits.shape[1]), NONE)
+        leaf, node = (
+            nothing.index_copy(0, token, logits.index_select(0, kind))
+            for kind, token in zip(sent[3:5], sent[5:7], strict=True)
+        )
+        return Tagged(leaf, node, cross_entropy(logits, label) if "leaf_tag" in numbers else None)
 
     def step(
         self,
@@ -531,10 +660,10 @@ class SOMModel(SOMPreTrainedModel):
         depth = torch.where(first, 0, e + 1)
         sibling = state.candidates[rows, e]
         memory = F.pad(state.memory, (0, 0, 0, 1)).index_put_((rows, e), sibling)
-        climbed = list(self.climb(x, memory, depth))
-        candidates = x.new_zeros(len(x), len(climbed) + 1, x.shape[1]).index_put_((rows, depth), x)
-        for some, at, subtrees in climbed:
-            candidates[some, at] = subtrees
+        climbed = self.climb(x, memory.transpose(0, 1), depth)
+        candidates = x.new_zeros(len(x), len(climbed.counts) + 1, x.shape[1]).index_put_((rows, depth), x)
+        for at, subtrees in enumerate(reversed(climbed.candidates)):
+            candidates[climbed.order[: len(subtrees)], at] = subtrees
         prefix = F.pad(state.prefix, (0, 0, 0, 1))
         if self.config.prediction_network:
             new = self.predict_cell(state.prefix[rows, e], sibling).masked_fill(first[:, None], 0)
@@ -596,68 +725,114 @@ class SOMModel(SOMPreTrainedModel):
         return self.continues[input_ids] if self.config.word_pieces else None
 
     @torch.no_grad()
-    def grow(self, x: Tensor, batch: Batch, state: SOMState, inside: Tensor | None = None) -> Growth:
+    def grow(
+        self, x: Tensor, batch: Batch, state: SOMState, inside: Tensor | None = None, learning: bool = False
+    ) -> Growth:
         """Explores: reads step by step and decides each attachment.
 
-        Rows are taken longest first, so that the rows still being read are always the first ones; candidates[N] only
-        ever holds the leaf of a token that is too deep to be attached to."""
+        Rows are taken longest first, so that the rows still being read are always the first ones; their tokens lie in
+        the order in which they are read. In the tables (N + 1, B, D) slots come first; candidates[N] only ever holds
+        the leaf of a token that is too deep to be attached to."""
         B, N, D = len(state.depth), self.config.num_slots, x.shape[-1]
-        order = batch.lengths.argsort(descending=True, stable=True)
-        first = (batch.lengths.cumsum(0) - batch.lengths)[order].to(x.device)
-        order = order.to(x.device)
-        memory, candidates, keys = x.new_zeros(B, N + 1, D), x.new_zeros(B, N + 1, D), x.new_zeros(B, N + 1, D)
-        width = state.memory.shape[1]
-        memory[:, :width], candidates[:, :width] = state.memory[order], state.candidates[order]
-        keys[:, :width] = self.parser.keys(candidates[:, :width])
-        depth = state.depth[order]
-        queries = self.parser.queries(x)
+        order, tokens, active = batch.by_time()
+        row_of, token_of, *pieces = on_device(x.device, order, tokens, *([] if inside is None else [inside[tokens]]))
+        x, inside = x.index_select(0, token_of), pieces[0].bool() if pieces else None
+        memory, candidates, keys = (x.new_zeros(N + 1, B, D) for _ in range(3))
+        width, depth = state.memory.shape[1], state.depth.index_select(0, row_of)
+        memory[:width] = state.memory.index_select(0, row_of).transpose(0, 1)
+        candidates[:width] = state.candidates.index_select(0, row_of).transpose(0, 1)
+        keys[:width] = self.parser.keys(candidates[:width])
+        queries, slots = self.parser.queries(x), torch.arange(N, device=x.device)
+        rows, first_places = torch.arange(B, device=x.device), slots[:, None] * B  # of the slots, in the tables
         attach_logits = x.new_full((len(x), N), -torch.inf)
-        slots, all_rows = torch.arange(N, device=x.device), torch.arange(B, device=x.device)
-        depths = torch.empty(len(x), dtype=torch.long, device=x.device)
-        grown = [(depths[:0], depths[:0], x[:0])]  # all there is, where every token is masked
-        active = (batch.lengths[:, None] > torch.arange(int(batch.lengths.max()))).sum(0).tolist()
-        for t, n in enumerate(active):
-            rows, token, depth = all_rows[:n], first[:n] + t, depth[:n]
-            logits = self.parser(queries[token, None], keys[:n, :width])
-            logits = self.parser.logits(logits.masked_fill(slots[:width] > depth[:, None], -torch.inf))  # (n, width)
-            attach = torch.where(depth < 0, 0, choose(logits, self.training))
+        noise = gumbel_noise(attach_logits) if self.training else None
+        climbs: list[Climbed] = []
+        for n, words in zip(active, slices(active), strict=True):
+            depth, attach = depth[:n], torch.zeros_like(rows[:n])
+            if width > 1 or not learning:  # there is a choice, or somebody wants to see that there is none
+                logits = self.parser(queries[words, None], keys[:width, :n].transpose(0, 1))
+                logits = self.parser.logits(logits.masked_fill(slots[:width] > depth[:, None], -torch.inf))
+                if not learning:
+                    attach_logits[words, :width] = logits  # (n, width)
+                attach = (logits if noise is None else logits + noise[words, :width]).argmax(dim=1)
             if inside is not None:
-                attach = self.to_their_word(attach, depth, inside[token])
-            attach_logits[token, :width] = logits.to(x.dtype)  # autocast may have halved it
-            memory[rows, attach] = candidates[rows, attach]
-            depth = torch.where(depth < 0, 0, attach + 1)
-            depths[token] = depth
-            climbed = [(rows, depth, x[token]), *self.climb(x[token], memory, depth)]
-            where, at, subtrees = (torch.cat(parts) for parts in zip(*climbed, strict=True))
-            candidates[where, at], keys[where, at] = subtrees, self.parser.keys(subtrees).to(x.dtype)
-            grown.append((token[where], at, subtrees))
-            depth = depth if inside is None else depth - inside[token].long()
-            width = min(len(climbed), N)
-        return Growth(depths, attach_logits, *(torch.cat(parts) for parts in zip(*grown, strict=True)))
+                attach = self.to_their_word(attach, depth, inside[words])
+            begun = None if climbs else depth >= 0  # is there something to attach to? After the first word, always
+            attach = attach if begun is None else attach * begun
+            place = torch.add(rows[:n], attach, alpha=B)  # of the siblings, in the tables
+            memory.flatten(0, 1).index_copy_(0, place, candidates.flatten(0, 1).index_select(0, place))
+            depth = attach + 1 if begun is None else (attach + 1) * begun
+            climbs.append(self.climb(x[words], memory[:, :n], depth, learning))
+            if words.stop == len(x):
+                break
+            leaf_places = torch.add(rows[:n], depth, alpha=B)
+            places, subtrees = climbs[-1].tables(leaf_places, x[words], first_places)
+            candidates.flatten(0, 1).index_copy_(0, places, subtrees)
+            keys.flatten(0, 1).index_copy_(0, places, self.parser.keys(subtrees).to(x.dtype))
+            depth = depth if inside is None else depth - inside[words].long()
+            width = min(len(climbs[-1].counts) + 1, N)
+        return self.growth(climbs, x, attach_logits, tokens, token_of)
 
-    def climb(self, leaf: Tensor, memory: Tensor, depth: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Yields (rows, e, C[e]) from the deepest e up to the root, C[e] = cell(M[e], C[e + 1]), live rows only."""
-        order = depth.argsort(descending=True)
-        deeper = (depth[:, None] > torch.arange(memory.shape[1], device=depth.device)).sum(0).tolist()
-        subtrees = leaf[:0]
-        for e in reversed(range(len(deeper) - deeper.count(0))):
-            rows = order[: deeper[e]]
-            below = torch.cat([subtrees, leaf[rows[len(subtrees) :]]])
-            subtrees = self.cell(memory[rows, e], below)
-            yield rows, torch.full_like(rows, e), subtrees
+    def growth(
+        self, climbs: list[Climbed], x: Tensor, attach_logits: Tensor, tokens: Tensor, token_of: Tensor
+    ) -> Growth:
+        """What exploring found, token by token again."""
+        taken, token, at, first = [tokens[:0]], [tokens[:0]], [tokens[:0]], 0
+        for climbed in climbs:
+            taken.append(climbed.depths)
+            order = first + climbed.depths.argsort(descending=True, stable=True)
+            for e, count in reversed(list(enumerate(climbed.counts))):
+                token.append(order[:count])
+                at.append(torch.full((count,), e))
+            first += len(order)
+        depths = torch.empty_like(tokens).index_copy_(0, tokens, torch.cat(taken))
+        logits = torch.empty_like(attach_logits).index_copy_(0, token_of, attach_logits)
+        made = [composed for climbed in climbs for composed in climbed.composed]
+        composed = Composed.joined(made) if made else None
+        candidates = [x[:0], *(subtrees for climbed in climbs for subtrees in climbed.candidates)]
+        subtrees = torch.cat(candidates) if composed is None else composed.subtrees
+        return Growth(depths, tokens[torch.cat(token)], torch.cat(at), logits, subtrees, composed)
 
-    def regrow(self, x: Tensor, layout: Layout, state: SOMState) -> Forest:
-        """Learns: with all decisions known, builds every subtree once, level by level over the whole batch."""
-        nodes = Forest.of(layout.state_rows(state), layout.total)
-        nodes.plant((layout.starts + layout.depths).to(x.device), x)
-        for rows, children in layout.levels():
-            left, right = nodes.pick(children.flatten().to(x.device)).chunk(2)
-            nodes.plant(rows.to(x.device), self.cell(left, right))
-        return nodes
+    def climb(self, leaf: Tensor, memory: Tensor, depth: Tensor, learning: bool = False) -> Climbed:
+        """C[e] = cell(M[e], C[e + 1]) from the deepest e up to the root, for the rows where e is live only.
 
-    def attach_logits(self, x: Tensor, nodes: Forest, layout: Layout) -> Tensor:
+        The one place where a step waits for the device: it must know how deep the rows are."""
+        depths = depth.cpu()
+        order = depth.argsort(descending=True, stable=True)
+        counts = (depths[:, None] > torch.arange(int(depths.max()))).sum(0).tolist()
+        candidates: list[Tensor] = []
+        composed: list[Composed] = []
+        if not counts:
+            return Climbed(order, depths, counts, candidates, composed)
+        below = leaf.index_select(0, order).expand(len(counts), -1, -1)
+        pairs = torch.stack([memory[: len(counts)].index_select(1, order), below], dim=2)  # (depths, n, 2, D)
+        bare = self.cell.is_bare()
+        for e in reversed(range(len(counts))):
+            pair = pairs[e, : counts[e]]  # (count, 2, D)
+            made = self.cell.compose(pair) if bare else None
+            candidates.append(self.cell(*pair.unbind(1)) if made is None else made.subtrees)
+            if learning and made is not None:
+                composed.append(made)
+            if e > 0:
+                pairs[e - 1, : counts[e], 1] = candidates[-1]
+        return Climbed(order, depths, counts, candidates, composed)
+
+    def compose(
+        self, cell: Cell, known: Tensor, children: Tensor, sizes: list[int], composed: Composed | None = None
+    ) -> Forest:
+        """The known rows and, level by level, new ones that the cell composes of two earlier ones each."""
+        if cell.is_bare() and sizes:
+            if not torch.is_grad_enabled():
+                return Forest(compose_levels(cell.compose, known, children, sizes)[0])
+            return Forest(ComposeRows.apply(cell, children, sizes, composed, known, *cell.weights()))
+        forest, end = Forest.of(known, len(known) + sum(sizes)), len(known)
+        for size, some in zip(sizes, children.split([2 * size for size in sizes]), strict=True):
+            forest.plant(end, cell(*forest.pick(some).unflatten(0, (-1, 2)).unbind(1)))
+            end += size
+        return forest
+
+    def all_attachment_logits(self, x: Tensor, nodes: Forest, token: Tensor, depth: Tensor, subtree: Tensor) -> Tensor:
         """(P, N): the look-ahead parser's scores of every attachment each token could have chosen."""
-        token, depth, subtree = (index.to(x.device) for index in layout.attachments())
         queries = self.parser.queries(x).index_select(0, token)
         scores = self.parser(queries, self.parser.keys(nodes.pick(subtree)))
         dead = scores.new_full((len(x), self.config.num_slots), -torch.inf)
@@ -668,59 +843,55 @@ class SOMModel(SOMPreTrainedModel):
         labels = batch.justify(first_sibling)
         return to_left_branching(labels) if self.config.oracle == "left_branching" else labels
 
-    def best_depths(self, labels: Tensor, depths: Tensor, batch: Batch) -> Tensor:
-        """(P,): the oracle's labels, given the decisions taken."""
-        printed = self.config.oracle == "dynamic_paper"
-        return batch.unjustify(oracle_depths(labels, batch.justify(depths), self.config.num_slots, printed))
+    def best_depths(self, labels: Tensor, layout: Layout) -> Tensor:
+        """(P,): the oracle's labels, given the decisions taken; pieces inside a word are none."""
+        batch, printed = layout.batch, self.config.oracle == "dynamic_paper"
+        best = oracle_depths(labels, batch.justify(layout.depths), self.config.num_slots, printed)
+        return batch.unjustify(best).masked_fill(layout.depths != layout.word_depths, NONE)
 
     def predict(
-        self, nodes: Forest, layout: Layout, state: SOMState, best: Tensor | None, given: bool, marginal: bool
+        self,
+        nodes: Forest,
+        layout: Layout,
+        state: SOMState,
+        best: Tensor | None,
+        branches: Sequence[Tensor],
+        given: bool,
+        marginal: bool,
     ) -> Prediction:
         """Runs the prediction network from the root down to the guessed attachment of the next word."""
         if not self.config.prediction_network:
-            return Prediction(nodes.pick(layout.starts.to(layout.device)))
-        token, depth, subtree, source = (index.to(layout.device) for index in layout.branches())
-        scores = self.next_parser(nodes.pick(subtree))
+            return Prediction(nodes.pick(*on_device(layout.device, layout.place[layout.starts])))
+        scores = self.next_parser(nodes.pick(branches[2]))
         logits = scores.new_full((len(layout.depths), self.config.num_slots), -torch.inf)
-        logits = logits.index_put((token, depth), scores)  # (P, N)
-        prefix = self.prefix_states(nodes, layout, state)
+        logits = logits.index_put((branches[0], branches[1]), scores)  # (P, N)
         guess = self.guess(logits.detach(), layout, best, given)  # (P,)
         live = layout.live(layout.word_depths)
-        chosen = live.cumsum(0) - live
-        chosen = chosen.to(layout.device) + guess  # (P,) into the branches
-
-        if marginal:
-            branches = self.predict_cell(prefix.pick(source), nodes.pick(subtree))
-            return Prediction(branches.index_select(0, chosen), logits, branches, prefix)
+        chosen = live.cumsum(0) - live + guess  # (P,) into the branches
         # where the guess is what the next token does, that token's new prefix state is the state wanted here
-        next_depth, next_prefix = (index.to(layout.device) for index in layout.following())
-        hidden = prefix.pick(next_prefix.clamp(min=0))
+        next_depth, next_prefix = layout.following()
         other = (guess != next_depth - 1).nonzero().flatten()
-        chosen = chosen[other]
-        others = self.predict_cell(prefix.pick(source[chosen]), nodes.pick(subtree[chosen]))
-        return Prediction(hidden.index_copy(0, other, others), logits, None, prefix)
-
-    def prefix_states(self, nodes: Forest, layout: Layout, state: SOMState) -> Forest:
-        """Prediction-network states over the memory alone: those of the state, then one new one per token."""
-        known = state.prefix.flatten(0, 1)
-        prefix, made = Forest.of(known, len(known) + len(layout.prefix_order)), len(known)
-        for source, subtree in layout.prefix_levels():
-            new = self.predict_cell(prefix.pick(source.to(layout.device)), nodes.pick(subtree.to(layout.device)))
-            prefix.plant(torch.arange(made, made + len(new), device=layout.device), new)
-            made += len(new)
-        return prefix
+        plan = layout.prefix_plan(torch.arange(int(live.sum())) if marginal else chosen[other])
+        if marginal:
+            hidden = plan.made[chosen]
+        else:
+            hidden = plan.place[next_prefix.clamp(min=0)].index_copy(0, other, plan.made)
+        subtree, children, hidden, made = on_device(layout.device, plan.subtree, plan.children, hidden, plan.made)
+        known = torch.cat([state.prefix.flatten(0, 1), nodes.pick(subtree)])
+        prefix = self.compose(self.predict_cell, known, children, plan.sizes)
+        mixed = prefix.pick(made) if marginal else None
+        return Prediction(prefix.pick(hidden), logits, mixed, prefix, plan.place)
 
     def guess(self, logits: Tensor, layout: Layout, best: Tensor | None, given: bool) -> Tensor:
-        """(P,): the attachment depth that the prediction of the next word is conditioned on."""
-        own = choose(logits, sample=self.training and not given)
+        """(P,) on the CPU: the attachment depth that the prediction of the next word is conditioned on."""
+        own = choose(logits, sample=self.training and not given).cpu()
         if given:
             known = layout.next_word_depth()
         elif self.training and best is not None and self.config.next_attachment == "oracle":
-            known = shift(best, layout.row.to(best.device))
+            known = shift(best, layout.row)
         else:
             return own
-        known = known.to(own.device) - 1
-        return torch.where(known >= 0, known, own)
+        return torch.where(known > 0, known - 1, own)
 
     def check_tags(
         self,
@@ -729,11 +900,11 @@ class SOMModel(SOMPreTrainedModel):
         output_tags: bool,
         first_sibling: Tensor | None,
         state: SOMState | None,
-    ) -> list[Tensor] | None:
-        """Whether tags are asked for, as an empty list to be filled with their labels, or None."""
+    ) -> bool:
+        """Whether tags are asked for; validates how, but not the labels themselves."""
         given = [tag is not None for tag in (leaf_tag, node_tag)]
         if not any(given) and not output_tags:
-            return None
+            return False
         if not self.config.tree_tags:
             raise ValueError("this model has no tags: its configuration's tree_tags are empty")
         if any(given) and not (all(given) and first_sibling is not None):
@@ -745,9 +916,7 @@ class SOMModel(SOMPreTrainedModel):
                 continue
             if tag.shape != first_sibling.shape:
                 raise ValueError(f"{name} must have the shape {tuple(first_sibling.shape)}, got {tuple(tag.shape)}")
-            if ((tag != NONE) & ((tag < 0) | (tag >= len(self.config.tree_tags)))).any():
-                raise ValueError(f"{name} must be in 0…{len(self.config.tree_tags) - 1}, or -100 for none")
-        return []
+        return True
 
     def check_inputs(
         self,
@@ -755,11 +924,12 @@ class SOMModel(SOMPreTrainedModel):
         inputs_embeds: Tensor | None,
         attention_mask: Tensor | None,
         past_key_values: SOMCache | None,
-        first_sibling: Tensor | None,
-        depths: Tensor | None,
         position_ids: Tensor | None,
-    ) -> tuple[SOMState | None, Tensor | None]:
-        """Validates the inputs before any computation; returns the state and the mask, or None for each."""
+        labels: dict[str, Tensor | None],
+    ) -> dict[str, Tensor]:
+        """Validates the inputs before any computation. Returns what is known of the tokens, numbers (B, T) on the CPU:
+        the inputs and labels that were given; `mask`, if some tokens are masked; `inside`, which tokens continue a
+        word, in a model of pieces; `before`, how deep the state is."""
         exporting = torch.compiler.is_compiling() and not torch.compiler.is_dynamo_compiling()
         if exporting or torch.jit.is_tracing():
             raise NotImplementedError("a SOM cannot be exported: the tree decides what is computed")
@@ -771,7 +941,7 @@ class SOMModel(SOMPreTrainedModel):
         if input_ids is None and tokens.shape[2] != self.config.hidden_size:
             raise ValueError(f"inputs_embeds must end in hidden_size {self.config.hidden_size}, got {tokens.shape[2]}")
         B, T = tokens.shape[:2]
-        for name, tensor in {"first_sibling": first_sibling, "depths": depths}.items():
+        for name, tensor in labels.items():
             if tensor is not None and tensor.shape != (B, T):
                 raise ValueError(f"{name} must have the tokens' shape {(B, T)}, got {tuple(tensor.shape)}")
         if position_ids is not None and position_ids.shape not in ((B, T), (1, T), (T,)):
@@ -783,24 +953,31 @@ class SOMModel(SOMPreTrainedModel):
         state = None if past_key_values is None else past_key_values.state
         if state is not None and len(state.depth) != B:
             raise ValueError(f"past_key_values hold {len(state.depth)} sequences, the input has {B}")
-        if state is not None and first_sibling is not None:
+        if state is not None and labels["first_sibling"] is not None:
             raise ValueError("first_sibling labels whole sentences and cannot be combined with past_key_values")
+        if input_ids is None and self.config.word_pieces:
+            raise ValueError("a model of word pieces needs input_ids, which tell where words begin")
         mask = None if attention_mask is None else attention_mask[:, -T:].bool()
-        mask = None if mask is None or mask.all() else mask
         positions = None if position_ids is None else position_ids.expand(B, T)
-        self.check_values(input_ids, mask, state, first_sibling, depths, positions)
-        return state, mask
+        known = {"input_ids": input_ids, "mask": mask, "positions": positions, **labels}
+        if self.config.word_pieces and input_ids is not None:
+            known["inside"] = self.continues[input_ids.clamp(0, self.config.vocab_size - 1)]
+        host = on_host({**known, "before": None if state is None else state.depth[:, None].expand(B, T)})
+        return self.check_numbers(host)
 
-    def check_values(
-        self,
-        input_ids: Tensor | None,
-        mask: Tensor | None,
-        state: SOMState | None,
-        first_sibling: Tensor | None,
-        depths: Tensor | None,
-        positions: Tensor | None,
-    ) -> None:
-        """The checks that look at numbers, with one synchronization of the device."""
+    def check_numbers(self, host: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The checks that look at numbers."""
+        names = ("input_ids", "mask", "positions", "first_sibling", "depths", "inside", "before")
+        input_ids, mask, positions, first_sibling, depths, inside, before = (host.get(name) for name in names)
+        before = None if before is None else before[:, 0]
+        if mask is not None:
+            mask = None if mask.all() else mask.bool()
+            host = {name: numbers for name, numbers in host.items() if name != "mask"}
+            host |= {} if mask is None else {"mask": mask}
+        if inside is not None:  # the first token of a row continues no word
+            begins = (torch.ones_like(inside) if mask is None else mask).cumsum(1) == 1
+            begins = begins if before is None else begins & (before < 0)[:, None]
+            inside = host["inside"] = inside.bool() & ~begins
         vocab_size, rules = self.config.vocab_size, {}
         if input_ids is not None:
             rules[f"input_ids must be in 0…{vocab_size - 1}"] = (input_ids < 0) | (input_ids >= vocab_size)
@@ -811,17 +988,19 @@ class SOMModel(SOMPreTrainedModel):
             rules[rule] = wrong_siblings(first_sibling, mask) & (must_label | (first_sibling != NONE))
         if depths is not None:
             rule = f"depths must start at 0 and then be in 1…min(depth before + 1, {self.config.num_slots})"
-            before = None if state is None else state.depth
-            inside = self.inside(input_ids, mask, state) if self.config.word_pieces else None
             rules[rule] = unreachable(depths, mask, before, self.config.num_slots, inside)
+        for name in host.keys() & {"leaf_tag", "node_tag"}:
+            tag, rule = host[name], f"{name} must be in 0…{len(self.config.tree_tags) - 1}, or -100 for none"
+            rules[rule] = (tag != NONE) & ((tag < 0) | (tag >= len(self.config.tree_tags)))
         if positions is not None:
             rule = "position_ids must increase along a row, since a row is one sentence (packed sentences need rows)"
-            rules[rule] = restarts(positions, mask, None if state is None else state.depth)
+            rules[rule] = restarts(positions, mask, before)
         broken = torch.stack([wrong.any() for wrong in rules.values()]).tolist() if rules else []
         for (rule, wrong), found in zip(rules.items(), broken, strict=True):
             if found:
                 row, column = wrong.nonzero()[0].tolist()
                 raise ValueError(f"{rule}: not so in row {row}, column {column}")
+        return host
 
 
 class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
@@ -921,14 +1100,15 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         keep = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         lm_loss = structure_loss = targets = None
         if labels is not None:
-            targets = self.targets(labels, out.depths) if shift_labels is None else shift_labels
-            targets = targets.masked_fill(out.depths == NONE, NONE)[:, keep]
+            targets = self.targets(labels, out.batch) if shift_labels is None else shift_labels
+            targets = targets[:, keep]
         logits, total = self.logits(out, keep, targets)
         if targets is not None and total is not None:
             lm_loss = mean(total, targets, num_items)
-        if labels is not None or first_sibling is not None:
-            # 0 without tree labels, yet it ties the parsers to the loss: parallel training wants every parameter used
-            structure_loss = self.structure_loss(out, num_items)
+        if out.structure_loss is not None and (labels is not None or first_sibling is not None):
+            structure_loss = out.structure_loss / (
+                max(out.labelled_decisions or 0, 1) if num_items is None else num_items
+            )
         tag_loss = self.tag_loss(out, leaf_tag, num_items)
         if tag_loss is None and lm_loss is not None and self.config.tree_tags and self.training:
             lm_loss = lm_loss + 0 * sum(weight.sum() for weight in self.model.tagger.parameters())  # as above
@@ -953,6 +1133,7 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         shape = labels.shape if tokens is None else tokens.shape[:2]
         if labels.shape != shape:
             raise ValueError(f"labels must have the tokens' shape {tuple(shape)}, got {tuple(labels.shape)}")
+        labels = labels.cpu()
         wrong = (labels != NONE) & ((labels < 0) | (labels >= self.config.vocab_size))
         if wrong.any():
             row, column = wrong.nonzero()[0].tolist()
@@ -972,35 +1153,43 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         self, out: SOMModelOutput, keep: slice | Tensor, targets: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         """(B, kept, V): scores of the next word, -100 in the padding at either end; and their summed cross-entropy."""
-        real = out.depths[:, keep] != NONE  # (B, kept)
-        if out.branch_states is not None:
-            words = self.mixture(out, keep, real)
-        elif targets is None or not is_plain(self.lm_head) or self.lm_head.bias is None:
-            words = linear(self.lm_head, self.output_dropout(out.last_hidden_state[:, keep][real]))
+        hidden, batch = out.last_hidden_state[:, keep], out.batch
+        if batch is not None and keep != slice(0, None):
+            batch = Batch.of(batch.real[:, keep], hidden.shape[:2], hidden.device)
+        packed = hidden.flatten(0, 1) if batch is None else batch.pack(hidden)
+        labels = None if targets is None else targets.flatten() if batch is None else batch.pack(targets)
+        position = None if batch is None or len(packed) == batch.real.numel() else batch.position
+        total = None
+        if (
+            out.branch_states is None
+            and labels is not None
+            and is_plain(self.lm_head)
+            and self.lm_head.bias is not None
+        ):
+            words, total = self.next_words(packed, labels, position, hidden.shape[:2].numel())
         else:
-            hidden = out.last_hidden_state[:, keep][real]
-            logits, summed = self.next_words(hidden, targets, real)
-            return repeat_in_holes(logits, real, len(hidden)), summed
-        count = len(words)
-        if count < real.numel():
-            words = words.new_full((real.numel(), words.shape[1]), NONE).index_put((real.flatten(),), words)
-        total = None if targets is None else cross_entropy(words, targets.flatten())
-        return repeat_in_holes(words.unflatten(0, real.shape), real, count), total
+            mixed = out.branch_states is not None
+            words = self.mixture(out, keep) if mixed else linear(self.lm_head, self.output_dropout(packed))
+            total = None if labels is None else cross_entropy(words, labels)
+            if position is not None:
+                filler = words.new_full((hidden.shape[:2].numel(), words.shape[1]), NONE)
+                words = filler.index_copy(0, position, words)
+        words = words.unflatten(0, hidden.shape[:2])
+        return repeat_in_holes(words, batch.real) if batch is not None and batch.has_holes else words, total
 
-    def next_words(self, hidden: Tensor, targets: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits (B, kept, V) and their summed cross-entropy at once."""
+    def next_words(self, hidden: Tensor, targets: Tensor, position: Tensor | None, rows: int) -> tuple[Tensor, Tensor]:
+        """Logits (rows, V) and their summed cross-entropy at once."""
         device = hidden.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
         operands = (part.to(dtype) for part in (self.output_dropout(hidden), self.lm_head.weight, self.lm_head.bias))
-        position = None if len(hidden) == real.numel() else real.flatten().nonzero().flatten()
-        logits, total = NextWords.apply(*operands, targets[real].long(), position, real.numel())
-        return logits.unflatten(0, real.shape), total
+        return NextWords.apply(*operands, targets.long(), position, rows)
 
-    def mixture(self, out: SOMModelOutput, keep: slice | Tensor, real: Tensor) -> Tensor:
+    def mixture(self, out: SOMModelOutput, keep: slice | Tensor) -> Tensor:
         """(P, V): log of the mixture of the predictions after every guess that p' allows, weighted by p'.
 
         Tokens with as many guesses as each other are taken together, a chunk at a time."""
         assert out.branch_states is not None and out.next_attach_logits is not None
+        real = out.depths[:, keep] != NONE  # (B, kept)
         allowed = live_slots(out.word_depths, self.config.num_slots)  # (B, T, N)
         branch = torch.full_like(allowed, NONE, dtype=torch.long)
         branch[allowed] = torch.arange(len(out.branch_states), device=branch.device)
@@ -1009,18 +1198,16 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         order, sizes = guesses.argsort(stable=True), guesses.bincount().tolist()
         mixed = [linear(self.lm_head, out.branch_states[:0])]  # all there is, where every token is masked
         for count, tokens in enumerate(order.split(sizes)[1:], start=1):
-            for some in tokens.split(max(CHUNK // (count * self.config.vocab_size), 1)):
+            for some in tokens.split(max(chunk_on(log_prior) // (count * self.config.vocab_size), 1)):
                 states = out.branch_states[branch[some, :count]]  # (some, guesses, D)
                 words = linear(self.lm_head, self.output_dropout(states).flatten(0, 1)).unflatten(0, states.shape[:2])
                 words = words.log_softmax(dim=-1)
                 mixed.append((words + log_prior[some, :count, None]).logsumexp(dim=1))
         return torch.cat(mixed).index_select(0, order.argsort())
 
-    def targets(self, labels: Tensor, depths: Tensor) -> Tensor:
+    def targets(self, labels: Tensor, batch: Batch | None) -> Tensor:
         """(B, T): the label of each row's next real token, at every real token."""
-        real = depths != NONE
-        row, _ = real.nonzero(as_tuple=True)
-        return torch.full_like(labels, NONE).index_put((real,), shift(labels[real], row))
+        return torch.full_like(labels, NONE) if batch is None else batch.shift(labels)
 
     def tag_loss(self, out: SOMModelOutput, labels: Tensor | None, num_items: Tensor | int | None) -> Tensor | None:
         """Cross-entropy of the tags per labelled word, or the sum over `num_items`."""
@@ -1028,34 +1215,17 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
             return None
         return mean(out.tag_loss, labels, num_items)
 
-    def structure_loss(self, out: SOMModelOutput, num_items: Tensor | int | None) -> Tensor:
-        """Mean over labelled decisions of -log p_t(e*_t) - log p'_{t-1}(e*_t), or the sum over `num_items`."""
-        real = out.depths != NONE
-        row, _ = real.nonzero(as_tuple=True)
-        best = torch.full_like(out.depths, NONE) if out.oracle_depths is None else out.oracle_depths
-        label = best[real] - 1  # (P,), below 0 where there is no decision or no label
-        label = torch.where(label >= 0, label, NONE)
-        labelled = label != NONE  # the first token of a row has no decision, and no finite logit
-        total = cross_entropy(out.attach_logits[real][labelled], label[labelled])
-        if out.next_attach_logits is not None:
-            total = total + cross_entropy(out.next_attach_logits[real], shift(label, row))
-        return mean(total, label, num_items)
 
-
-def repeat_in_holes(logits: Tensor, real: Tensor, count: int) -> Tensor:
-    """Logits (B, T, V) with the last prediction repeated at masked tokens between the `count` real ones.
+def repeat_in_holes(logits: Tensor, real: Tensor) -> Tensor:
+    """Logits (B, T, V) with the last prediction repeated at masked tokens between the `real` ones (B, T).
 
     Those leave the state, and so the prediction, as it was; some tools pad on the left, put BOS in front of that, and
     look for the prediction of the first word right before it."""
-    if count == real.numel():
-        return logits
     read = real.cumsum(1)  # (B, T) real tokens so far
     hole = ~real & (read > 0) & (read < read[:, -1:])
-    if not hole.any():
-        return logits
-    last = torch.where(real, torch.arange(real.shape[1], device=real.device), 0).cummax(1).values
-    rows, columns = hole.nonzero(as_tuple=True)
-    return logits.index_put((rows, columns), logits[rows, last[hole]])
+    last = torch.where(real, torch.arange(real.shape[1]), 0).cummax(1).values
+    rows, columns, before = on_device(logits.device, *hole.nonzero(as_tuple=True), last[hole])
+    return logits.index_put((rows, columns), logits[rows, before])
 
 
 SOMModel.register_for_auto_class("AutoModel")

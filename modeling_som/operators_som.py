@@ -1,6 +1,7 @@
 """Numerical operators that compute what stock ones do, faster or with less memory."""
 
-from typing import Any, TypeGuard
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeGuard
 
 import torch
 import torch.nn.functional as F
@@ -10,6 +11,7 @@ from torch.autograd.function import once_differentiable
 from .layout_som import NONE
 
 CHUNK = 2**21  # logits that are worked on at a time: few enough for a processor's cache
+LARGE_CHUNK = 2**24  # the same on a device, where launches count: 64 MB in single precision
 FEW = 16  # rows that `linear` divides among threads
 
 
@@ -30,7 +32,7 @@ class NextWords(torch.autograd.Function):
         position: Tensor | None,
         rows: int,
     ) -> tuple[Tensor, Tensor]:
-        exact, height = torch.promote_types(hidden.dtype, torch.float32), max(CHUNK // len(weight), 1)
+        exact, height = torch.promote_types(hidden.dtype, torch.float32), max(chunk_on(hidden) // len(weight), 1)
         if position is None:
             logits = F.linear(hidden, weight, bias)
             totals = [words.to(exact).logsumexp(dim=1) for words in logits.split(height)]
@@ -59,7 +61,7 @@ class NextWords(torch.autograd.Function):
         to_hidden = torch.zeros_like(hidden, dtype=log_total.dtype) if wants_hidden else None
         to_weight = torch.empty_like(weight) if wants_weight else None
         to_bias = weight.new_empty(len(weight)) if wants_bias else None
-        width = max(CHUNK // max(len(hidden), 1), 512)
+        width = max(chunk_on(hidden) // max(len(hidden), 1), 512)
         for some in (slice(first, first + width) for first in range(0, len(weight), width)):
             gradient = NextWords.logits_gradient(ctx, some, scale, logits_gradient)  # (P, some)
             if to_bias is not None:
@@ -86,6 +88,11 @@ class NextWords(torch.autograd.Function):
         return gradient if further is None else gradient.add_(packed(further[:, some]))
 
 
+def chunk_on(like: Tensor) -> int:
+    """How many logits to work on at a time where this tensor is."""
+    return CHUNK if like.device.type == "cpu" else LARGE_CHUNK
+
+
 class Dropout(nn.Dropout):
     """Dropout that on a CPU draws one 64-bit number for four elements; the rate is met to 1 / 65,536.
 
@@ -94,12 +101,143 @@ class Dropout(nn.Dropout):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0 or x.device.type != "cpu":
             return super().forward(x)
+        return x * self.kept(x).mul_(self.factor(x))
+
+    def draw(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """What is left of x, multiplied by `factor`, and where something is left; None where nothing is dropped."""
+        if not self.training or self.p == 0:
+            return x, None
+        if x.device.type != "cpu":
+            return torch.native_dropout(x, self.p, True)
+        kept = self.kept(x)
+        return (x * kept).mul_(self.factor(x)), kept
+
+    def kept(self, x: Tensor) -> Tensor:
+        """Zeros and ones in the shape of x, as numbers, since booleans multiply slowly."""
         bits = torch.empty(x.numel() // 4 + 1, dtype=torch.int64).random_(-(2**63), 2**63 - 1)
         bits = bits.view(torch.int16)[: x.numel()].view(x.shape)
-        dropped = min(round(self.p * 2**16), 2**16 - 1)
-        # written as numbers, since booleans multiply slowly
-        keep = torch.ge(bits, dropped - 2**15, out=torch.empty_like(x, requires_grad=False))
-        return x * keep.mul_(2**16 / (2**16 - dropped))
+        return torch.ge(bits, self.dropped - 2**15, out=torch.empty_like(x, requires_grad=False))
+
+    @property
+    def dropped(self) -> int:
+        """How many of 65,536 elements a CPU drops."""
+        return min(round(self.p * 2**16), 2**16 - 1)
+
+    def factor(self, x: Tensor) -> float:
+        """What keeps the expected value of x as it was."""
+        if not self.training or self.p == 0:
+            return 1.0
+        return 2**16 / (2**16 - self.dropped) if x.device.type == "cpu" else 1 / (1 - self.p)
+
+
+class Composed(NamedTuple):
+    """What a cell made of R pairs of vectors, and what its gradients need to know."""
+
+    subtrees: Tensor  # (R, D)
+    hidden: Tensor  # (R, 4 D) its hidden layer, after dropout
+    gates: Tensor  # (R, 4, D) σ(f), σ(i), σ(c), u
+    kept: Tensor | None  # (R, 2 D) where dropout has left something of the pairs
+
+    @classmethod
+    def joined(cls, parts: Sequence["Composed"]) -> "Composed":
+        subtrees, hidden, gates, kept = zip(*parts, strict=True)
+        drawn = None if kept[0] is None else torch.cat(kept)
+        return cls(torch.cat(subtrees), torch.cat(hidden), torch.cat(gates), drawn)
+
+    def select(self, rows: Tensor) -> "Composed":
+        kept = None if self.kept is None else self.kept.index_select(0, rows)
+        subtrees, hidden, gates = (part.index_select(0, rows) for part in self[:3])
+        return Composed(subtrees, hidden, gates, kept)
+
+
+def gated_sum(gates: Tensor, pairs: Tensor) -> Tensor:
+    """(R, D): σ(f) a + σ(i) b + σ(c) u, of gates (R, 4, D) and pairs (R, 2, D)."""
+    gated = gates[:, 0] * pairs[:, 0]
+    return gated.addcmul_(gates[:, 1], pairs[:, 1]).addcmul_(gates[:, 2], gates[:, 3])
+
+
+def compose_levels(
+    compose: Callable[[Tensor], Composed], known: Tensor, children: Tensor, sizes: Sequence[int]
+) -> tuple[Tensor, list[Composed]]:
+    """The known rows and, level by level, new ones: what is composed of two `children` each, which are rows above."""
+    matrix = torch.cat([known, known.new_empty(sum(sizes), known.shape[1])])
+    end, parts = len(known), []
+    for size, some in zip(sizes, children.split([2 * size for size in sizes]), strict=True):
+        parts.append(compose(matrix.index_select(0, some).unflatten(0, (-1, 2))))
+        matrix[end : end + size] = parts[-1].subtrees
+        end += size
+    return matrix, parts
+
+
+class ComposeRows(torch.autograd.Function):
+    """`compose_levels` of a cell, whose gradients take a dozen operators a level, and those of its weights a dozen for
+    all levels together. What has been `composed` before, in the same order, is not computed again."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        cell: Any,
+        children: Tensor,
+        sizes: list[int],
+        composed: Composed | None,
+        known: Tensor,
+        *weights: Any,
+    ) -> Tensor:
+        if composed is None:
+            matrix, parts = compose_levels(cell.compose, known, children, sizes)
+            composed = Composed.joined(parts)
+        else:
+            matrix = torch.cat([known, composed.subtrees])
+        ctx.sizes, ctx.known = sizes, len(known)
+        ctx.eps, ctx.factor = cell.norm.semantic.eps, cell.dropout.factor(known)
+        # pairs, since the matrix itself is handed on from user to user and counts as changed
+        ctx.save_for_backward(matrix.index_select(0, children), children, *composed[1:], *weights)
+        return matrix
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        pairs, children, hidden, gates, kept, first, _, second, *norm = ctx.saved_tensors
+        pairs, second = pairs.unflatten(0, (-1, 2)), second if ctx.factor == 1 else second * ctx.factor
+        gated, size = gated_sum(gates, pairs), pairs.shape[-1:]
+        moments = torch.native_layer_norm(gated, size, None, None, ctx.eps)[1:]
+        to_gates, to_hidden = torch.empty_like(gates), torch.empty_like(hidden)
+        end = len(pairs)
+        for count in reversed(ctx.sizes):
+            some, end = slice(end - count, end), end - count
+            here = gradient[ctx.known + some.start : ctx.known + some.stop]
+            center, spread = (moment[some] for moment in moments)
+            layer_norm = gated[some], size, center, spread, *norm[1:], [True, False, False]
+            back = torch.ops.aten.native_layer_norm_backward(here, *layer_norm)[0]  # (R, D)
+            to_pairs = back[:, None] * gates[some, :2]
+            gates_backward(back, gates[some], pairs[some], to_gates[some])
+            back = torch.mm(to_gates[some].flatten(1), second)
+            torch.ops.aten.threshold_backward(back, hidden[some], 0, grad_input=to_hidden[some])
+            if kept is None:
+                to_pairs.flatten(1).addmm_(to_hidden[some], first)
+            else:
+                to_pairs += left_over(to_hidden[some] @ first, kept[some], ctx.factor).view_as(to_pairs)
+            gradient.index_add_(0, children[2 * some.start : 2 * some.stop], to_pairs.flatten(0, 1))
+        pairs = pairs.flatten(1) if kept is None else left_over(pairs.flatten(1), kept, ctx.factor)
+        to_gates, layer_norm = to_gates.flatten(1), (gated, size, *moments, *norm[1:], [False, True, True])
+        to_norm = torch.ops.aten.native_layer_norm_backward(gradient[ctx.known :], *layer_norm)[1:]
+        to_maps = to_hidden.T @ pairs, to_hidden.sum(0), to_gates.T @ hidden, to_gates.sum(0)
+        return None, None, None, None, gradient[: ctx.known], *to_maps, *to_norm
+
+
+def gates_backward(gradient: Tensor, gates: Tensor, pairs: Tensor, to_gates: Tensor) -> None:
+    """Writes the gradient (R, 4, D) of what the gates were before their sigmoids, from that of `gated_sum` (R, D)."""
+    torch.mul(gradient[:, None], pairs, out=to_gates[:, :2])
+    torch.mul(gradient, gates[:, 3], out=to_gates[:, 2])
+    torch.ops.aten.sigmoid_backward(to_gates[:, :3], gates[:, :3], grad_input=to_gates[:, :3])
+    torch.mul(gradient, gates[:, 2], out=to_gates[:, 3])
+
+
+def left_over(x: Tensor, kept: Tensor, factor: float) -> Tensor:
+    """What dropout makes of x, or of its gradient, where it has left something of x."""
+    if kept.dtype == torch.bool:
+        return torch.ops.aten.native_dropout_backward(x, kept, factor)
+    return (x * kept).mul_(factor)
 
 
 def linear(layer: nn.Module, x: Tensor) -> Tensor:
@@ -124,8 +262,15 @@ def linear(layer: nn.Module, x: Tensor) -> Tensor:
 
 def is_plain(layer: nn.Module) -> TypeGuard[nn.Linear]:
     """Whether a layer is its weights and nothing else: no adapter, no hook, no quantized or sharded weights."""
-    hooked = layer._forward_hooks or layer._forward_pre_hooks or "forward" in vars(layer)
-    return type(layer) is nn.Linear and type(layer.weight) in (nn.Parameter, Tensor) and not hooked
+    if type(layer) is not nn.Linear or is_hooked(layer):
+        return False
+    return not hasattr(layer.weight, "__tensor_flatten__")  # sharded and quantized weights are made of other tensors
+
+
+def is_hooked(module: nn.Module) -> bool:
+    """Whether others want to know when the module or its gradient is computed, or are called in its place."""
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return any(hooks) or "forward" in vars(module)
 
 
 def mean(total: Tensor, labels: Tensor, num_items: Tensor | int | None) -> Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from .modeling_som import SOMForCausalLM
-from .scoring_som import Method, Scored, label_trees, score
+from .scoring_som import FoundTree, Method, find_trees, label_trees, score
 from .sentences_som import Sentence
 from .tags_som import NO_CHAIN, PARTIAL, Labels, Part, binary_children
 
@@ -14,12 +14,21 @@ Built = TypeVar("Built")
 
 
 def parse_sentences(
-    model: SOMForCausalLM, sentences: Sequence[Sentence], method: Method, batch_size: int | None = None
-) -> Iterator[tuple[Sentence, Scored, Labels | None]]:
-    """The sentences with their trees, and the labels of these where the model knows them."""
+    model: SOMForCausalLM,
+    sentences: Sequence[Sentence],
+    method: Method,
+    batch_size: int | None = None,
+    log_probs: bool = True,
+) -> Iterator[tuple[Sentence, FoundTree]]:
+    """The sentences with their trees, and the labels of these where the model knows them.
+
+    Without `log_probs`, a method that follows one tree predicts no words, which is most of the work."""
+    if not method.k and not log_probs:
+        return zip(sentences, find_trees(model, sentences, batch_size=batch_size), strict=True)
     scored = list(score(model, [sentence.ids for sentence in sentences], method, batch_size=batch_size))
     labels = label_trees(model, sentences, [one.depths for one in scored])
-    return zip(sentences, scored, labels, strict=True)
+    trees = (FoundTree(one.depths, label, one.log_prob) for one, label in zip(scored, labels, strict=True))
+    return zip(sentences, trees, strict=True)
 
 
 def parse_record(

@@ -86,9 +86,9 @@ class ParsePipeline(SentencePipeline):
     """The tree of a sentence: words, offsets, depths, brackets, log-probability; heads and relations, or None."""
 
     def read(self, sentences: Sequence[Sentence], method: Method) -> Iterator[dict[str, Any]]:
-        for sentence, scored, labels in parse_sentences(self.model, sentences, method, len(sentences)):
-            depths = sentence.of_words(scored.depths)
-            yield parse_record(sentence.words, sentence.offsets, depths, scored.log_prob, labels)
+        for sentence, tree in parse_sentences(self.model, sentences, method, len(sentences)):
+            depths = sentence.of_words(tree.depths)
+            yield parse_record(sentence.words, sentence.offsets, depths, tree.log_prob, tree.labels)
 
 
 class SurprisalPipeline(SentencePipeline):

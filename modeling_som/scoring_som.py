@@ -290,23 +290,45 @@ def all_predictions(model: SOMForCausalLM, out: SOMModelOutput, batch: Padded) -
     return words[:, :-1], table
 
 
-@torch.inference_mode()
+class FoundTree(NamedTuple):
+    """The tree of a sentence."""
+
+    depths: list[int]  # one per token
+    labels: Labels | None = None  # None of a model without tags
+    log_prob: float | None = None  # of the sentence in nats, where words were predicted
+
+
 def label_trees(
     model: SOMForCausalLM, sentences: Sequence[Sentence], depths: Sequence[Sequence[int]]
 ) -> list[Labels | None]:
     """The labels of the trees that depths of all tokens give; None of a model without tags."""
     if not model.config.tree_tags:
         return [None] * len(sentences)
-    found: dict[int, Labels] = {}
+    return [tree.labels for tree in find_trees(model, sentences, depths)]
+
+
+@torch.inference_mode()
+def find_trees(
+    model: SOMForCausalLM,
+    sentences: Sequence[Sentence],
+    depths: Sequence[Sequence[int]] | None = None,
+    batch_size: int | None = None,
+) -> list[FoundTree]:
+    """Parses greedily, or along given depths of all tokens, and labels the trees; no word is predicted."""
+    found: dict[int, FoundTree] = {}
+    tags, sequences = bool(model.config.tree_tags), [sentence.ids for sentence in sentences]
     with evaluating(model):
-        for batch in batches([sentence.ids for sentence in sentences], depths, BATCH_TOKENS, model.device):
-            out = model.model(batch.ids, batch.mask, depths=batch.depths, output_tags=True, use_cache=False)
-            both = [logits.cpu().double().log_softmax(dim=-1) for logits in (out.leaf_tag_logits, out.node_tag_logits)]
+        for batch in batches(sequences, depths, BATCH_TOKENS, model.device, batch_size=batch_size):
+            out = model.model(batch.ids, batch.mask, depths=batch.depths, output_tags=tags, predict=False)
+            taken, scores = out.depths.tolist(), (out.leaf_tag_logits, out.node_tag_logits)
+            tables = [logits.cpu().double().log_softmax(dim=-1) for logits in scores if logits is not None]
             for row, place in enumerate(batch.places):
-                words = sentences[place].starts
-                leaf, node = (table[row, words].tolist() for table in both)
-                of_words = sentences[place].of_words(depths[place])
-                found[place] = decode_labels(of_words, leaf, node, model.config.tree_tags)
+                tree, starts = taken[row][: len(sequences[place])], sentences[place].starts
+                labels = None
+                if tags:
+                    leaf, node = (table[row, starts].tolist() for table in tables)
+                    labels = decode_labels(sentences[place].of_words(tree), leaf, node, model.config.tree_tags)
+                found[place] = FoundTree(tree, labels)
     return [found[place] for place in range(len(sentences))]
 
 

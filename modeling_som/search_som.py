@@ -13,15 +13,13 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from .modeling_som import SOMForCausalLM
-from .operators_som import linear
+from .operators_som import chunk_on, linear
 from .state_som import SOMState
-
-CHUNK = 2**24  # logits in memory at once: 64 MB in single precision
 
 
 def word_log_probs(model: SOMForCausalLM, states: Tensor, words: Tensor) -> Tensor:
     """(R,) on the CPU: log-probability of one word after each state (R, D); only some rows of logits at a time."""
-    rows = max(1, CHUNK // model.config.vocab_size)
+    rows = max(1, chunk_on(states) // model.config.vocab_size)
     parts = [torch.empty(0, dtype=torch.float64)]
     for state, word in zip(states.split(rows), words.split(rows), strict=True):
         logits = linear(model.lm_head, state)
@@ -46,7 +44,7 @@ def predict_mixtures(
     `sizes` (groups,) are the numbers of states, `log_weights` (R,) sum to 1 over a group. Each logit is computed once.
     """
     first = sizes.cumsum(0) - sizes
-    chunk = first // max(1, CHUNK // model.config.vocab_size)  # of each group: none is divided
+    chunk = first // max(1, chunk_on(states) // model.config.vocab_size)  # of each group: none is divided
     _, counts = chunk.unique_consecutive(return_counts=True)
     rows = [int(part.sum()) for part in sizes.split(counts.tolist())]
     parts = [Mixtures(torch.empty(0, dtype=torch.float64), torch.empty(0, dtype=torch.float64))]
@@ -66,8 +64,11 @@ def predict_mixtures(
 
 
 def log_softmax(logits: Tensor) -> Tensor:
-    """(R, N) on the CPU, in double precision."""
-    return logits.cpu().double().log_softmax(dim=1)
+    """(R, N) on the CPU, in double precision; refuses what is no distribution."""
+    log_probs = logits.cpu().double().log_softmax(dim=1)
+    if log_probs.isnan().any():
+        raise ValueError("the model's scores of attachments are not numbers (NaN): its weights are not finite")
+    return log_probs
 
 
 class Cloud(NamedTuple):

@@ -17,23 +17,43 @@ NOT = r"(?:n['’]t|N['’]T)\b"
 
 
 def encode_words(tokenizer: PreTrainedTokenizerFast, words: Sequence[str]) -> list[list[int]]:
-    """One list of ids per word, without BOS and EOS: those of the words joined by single spaces."""
+    """One list of ids per word, without BOS and EOS."""
     return encode_sentences(tokenizer, [words])[0]
 
 
 def encode_sentences(tokenizer: PreTrainedTokenizerFast, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
     """`encode_words` for many sentences at once.
 
-    In a word vocabulary each word is one id, whatever its spelling; of byte pairs, a word has those in its place.
+    In a word vocabulary each word is one id, whatever its spelling. Of our byte pairs, a word has its own, which are
+    one unit; of those of others, the ones in its place among words joined by single spaces.
     """
+    types = {word for words in sentences for word in words}
     if hasattr(tokenizer, "word_id"):
-        ids = {word: [tokenizer.word_id(word)] for word in {word for words in sentences for word in words}}
+        ids = {word: [tokenizer.word_id(word)] for word in types}
+        return [[ids[word] for word in words] for words in sentences]
+    if len(steps := pre_tokenization(tokenizer)) == 2:
+        ids = {word: word_pieces(tokenizer, steps[1], word) for word in types}
         return [[ids[word] for word in words] for words in sentences]
     texts = [" ".join(words) for words in sentences]
     if not texts:
         return []
     encoded = tokenizer(texts, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True)
     return list(map(group_by_word, sentences, encoded["input_ids"], encoded["offset_mapping"]))
+
+
+def pre_tokenization(tokenizer: PreTrainedTokenizerBase) -> Sequence[pre_tokenizers.PreTokenizer]:
+    """What text goes through before it is looked up, where that is ours: a split into words, then maybe into bytes."""
+    steps = tokenizer.backend_tokenizer.pre_tokenizer
+    steps = list(iter(steps)) if isinstance(steps, pre_tokenizers.Sequence) else [steps]
+    return steps if isinstance(steps[0], pre_tokenizers.Split) else []
+
+
+def word_pieces(tokenizer: PreTrainedTokenizerFast, bytes_of: pre_tokenizers.PreTokenizer, word: str) -> list[int]:
+    """The byte pairs of a word that is given as one: only the first has a space in front, wherever text is split.
+
+    White space inside is written as treebanks are read, with an underscore."""
+    parts = bytes_of.pre_tokenize_str("_".join(word.split())) if word.split() else []
+    return [token.id for part, _ in parts for token in tokenizer.backend_tokenizer.model.tokenize(part)]
 
 
 def group_by_word(words: Sequence[str], ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -> list[list[int]]:
@@ -118,11 +138,8 @@ def joined_offsets(words: Sequence[str]) -> list[tuple[int, int]]:
 
 def split_words(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[list[str], list[tuple[int, int]]]:
     """The words of a text and their offsets, as its tokenizer splits them before it looks them up."""
-    splitter = tokenizer.backend_tokenizer.pre_tokenizer
-    if isinstance(splitter, pre_tokenizers.Sequence):
-        splitter = splitter[0]
-    if not isinstance(splitter, pre_tokenizers.Split):  # a vocabulary of others: words are what spaces separate
-        splitter = pre_tokenizers.WhitespaceSplit()
+    # in a vocabulary of others, words are what spaces separate
+    splitter, *_ = [*pre_tokenization(tokenizer), pre_tokenizers.WhitespaceSplit()]
     words = splitter.pre_tokenize_str(text)
     return [word for word, _ in words], [offset for _, offset in words]
 

@@ -29,7 +29,7 @@ from .tags_som import PARTIAL, Labels, binary_children
 
 
 @dataclass(frozen=True)
-class PartialParse:
+class RankedParse:
     """A tree of the words read so far, and how probable it is among those compared with it."""
 
     brackets: str
@@ -60,7 +60,7 @@ class WordSurprisal:
     unknown: bool | None  # not in the training data; None if these are not known, or for EOS, as is log_frequency
     length: int  # characters
     log_frequency: float | None  # log10 of (count + 1) per million words of the training data
-    parses: list[PartialParse] = field(default_factory=list)  # best first
+    parses: list[RankedParse] = field(default_factory=list)  # best first
 
 
 def read_words(

@@ -7,10 +7,10 @@ the word is the leaf and only its first piece counts as a token here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,8 @@ from .operators_som import Dropout
 
 PARTIAL, HEAD, ROOT = "partial", "head", "root"  # tags of dependency trees that are no relations
 NO_CHAIN = "none"  # tag of a word of a constituency tree with no category above it
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 # ---------------------------------------------------------------------------------------------- where the nodes are
@@ -150,6 +152,24 @@ class Labels:
     probabilities: list[float] | None = None  # of the relations
 
 
+@dataclass(frozen=True)
+class Decided:
+    """What is certain of the labels of a sentence after its first n words, whatever follows; None where nothing is."""
+
+    leaf: list[str | None]
+    node: list[str | None]
+    heads: list[int | None] | None = None  # counted from 1
+    relations: list[str | None] | None = None  # a relation can be certain before the head is
+
+
+class Arcs(NamedTuple):
+    """The dependencies of some words, counted from 0, and how probable their relations are."""
+
+    heads: dict[int, int]  # counted from 1
+    relations: dict[int, str]
+    chances: dict[int, float]
+
+
 Part = tuple[str, int]  # a node of the tree: ("leaf", word), or ("node", the word its right child begins with)
 
 
@@ -169,6 +189,19 @@ def decode_labels(depths: Sequence[int], leaf: Scores, node: Scores, tags: Seque
     """The best tags that make a tree: of dependencies where `head` is among the tags, otherwise of constituents."""
     decode = decode_dependencies if HEAD in tags else decode_constituents
     return decode(depths, leaf, node, tags)
+
+
+def decided_labels(depths: Sequence[int], leaf: Scores, node: Scores, tags: Sequence[str]) -> Decided:
+    """What `decode_labels` will say whatever follows the first n words, given their depths and the scores of nodes.
+
+    Only scores of children of complete nodes count, which no later word changes. A head, or a constituent that could
+    still turn out to be a step of the binarisation, is decided when no reading of the rest can change it."""
+    if HEAD in tags:
+        return DependencyDecoder(depths, leaf, node, tags).decided()
+    found, children = decode_constituents(depths, leaf, node, tags), binary_children(depths)
+    inside = {part for i in complete_nodes(depths, children) for part in children[i]}
+    leaf_tags = [tag if ("leaf", word) in inside else None for word, tag in enumerate(found.leaf)]
+    return Decided(leaf_tags, [tag if ("node", word) in inside else None for word, tag in enumerate(found.node)])
 
 
 def decode_constituents(depths: Sequence[int], leaf: Scores, node: Scores, tags: Sequence[str]) -> Labels:
@@ -195,7 +228,7 @@ class DependencyDecoder:
     """A table of the best readings of every inner node, with the head known and without."""
 
     def __init__(self, depths: Sequence[int], leaf: Scores, node: Scores, tags: Sequence[str]):
-        self.scores, self.tags = {"leaf": leaf, "node": node}, tags
+        self.scores, self.tags, self.depths = {"leaf": leaf, "node": node}, tags, depths
         self.children, self.length = binary_children(depths), len(depths)  # children before parents
         self.index = {tag: place for place, tag in enumerate(tags)}
         self.relations = [place for place, tag in enumerate(tags) if tag not in (PARTIAL, HEAD, ROOT)]
@@ -247,11 +280,40 @@ class DependencyDecoder:
 
     def labels(self) -> Labels:
         """The best reading of the sentence, whose head must be known."""
-        tag_of = self.chosen_tags()
-        heads, relations, chances = [0] * self.length, [ROOT] * self.length, [1.0] * self.length
+        last = list(self.children)[-1:]  # the whole sentence
+        root: Part = ("node", last[0]) if last else ("leaf", 0)
+        tag_of = {root: ROOT, **self.chosen_tags(dict.fromkeys(last, True))}
+        arcs, words = self.arcs(tag_of), range(self.length)
+        return Labels(
+            [tag_of["leaf", word] for word in words],
+            [tag_of.get(("node", word)) for word in words],
+            [arcs.heads.get(word, 0) for word in words],
+            [arcs.relations.get(word, ROOT) for word in words],
+            [arcs.chances.get(word, 1.0) for word in words],
+        )
+
+    def decided(self) -> Decided:
+        """What all readings of the complete constituents have in common: one or two of each, by its two states."""
+        complete = complete_nodes(self.depths, self.children)
+        inside = {part for i in complete for part in self.children[i]}
+        tag_of: dict[Part, str] = {}
+        arcs = Arcs({}, {}, {})
+        for i in (i for i in complete if ("node", i) not in inside):
+            readings = [self.chosen_tags({i: known}) for known in self.choices[i]]
+            found = [self.arcs(reading) for reading in readings]
+            tag_of |= agreed(readings)
+            arcs.heads.update(agreed([one.heads for one in found]))
+            arcs.relations.update(agreed([one.relations for one in found]))
+        leaf, node = ([tag_of.get((kind, word)) for word in range(self.length)] for kind in ("leaf", "node"))
+        heads = [arcs.heads.get(word) for word in range(self.length)]
+        return Decided(leaf, node, heads, [arcs.relations.get(word) for word in range(self.length)])
+
+    def arcs(self, tag_of: Mapping[Part, str]) -> Arcs:
+        """The arcs of the nodes whose children have tags."""
+        arcs = Arcs({}, {}, {})
         head_of: dict[Part, int | None] = {("leaf", word): word for word in range(self.length)}
         waiting: dict[Part, list[int]] = {}
-        for i in self.children:
+        for i in (i for i, pair in self.children.items() if pair[0] in tag_of):
             head, wait = None, []
             for part in self.children[i]:
                 word, tag = head_of[part], tag_of[part]
@@ -260,33 +322,45 @@ class DependencyDecoder:
                 elif tag == HEAD:
                     head = word
                 elif word is not None:
-                    relations[word], chances[word] = tag, exp(self.log_prob(part, tag))
+                    arcs.relations[word], arcs.chances[word] = tag, exp(self.log_prob(part, tag))
                     wait.append(word)
             if head is not None:
-                for dependent in wait:
-                    heads[dependent] = head + 1
+                arcs.heads.update(dict.fromkeys(wait, head + 1))
                 wait = []
             head_of["node", i], waiting["node", i] = head, wait
-        leaf = [tag_of["leaf", word] for word in range(self.length)]
-        return Labels(leaf, [tag_of.get(("node", word)) for word in range(self.length)], heads, relations, chances)
+        return arcs
 
-    def chosen(self) -> dict[int, Choice]:
-        """The reading of every inner node in the best one of the sentence, children first."""
-        known = dict.fromkeys(list(self.children)[-1:], True)  # the whole sentence comes last
-        for i in reversed(self.children):
-            choice = self.choices[i][known[i]]
-            for (kind, word), state in zip(self.children[i], (choice.left_has_head, True), strict=True):
-                if kind == "node":
-                    known[word] = state
-        return {i: self.choices[i][known[i]] for i in self.children}
-
-    def chosen_tags(self) -> dict[Part, str]:
-        """The tag of every node in the best reading of the sentence."""
-        last = list(self.children)[-1:]
-        tags: dict[Part, str] = {("node", last[0]) if last else ("leaf", 0): ROOT}
-        for i, choice in self.chosen().items():
-            tags.update(zip(self.children[i], (choice.left_tag, choice.right_tag), strict=True))
+    def chosen_tags(self, known: Mapping[int, bool]) -> dict[Part, str]:
+        """The tags of all nodes below some inner nodes that do not overlap, given whether the heads of these are
+        known."""
+        tags: dict[Part, str] = {}
+        known = dict(known)
+        for i in reversed(self.children):  # parents first
+            if i in known:
+                choice = self.choices[i][known[i]]
+                tags.update(zip(self.children[i], (choice.left_tag, choice.right_tag), strict=True))
+                states = zip(self.children[i], (choice.left_has_head, True), strict=True)
+                known.update((word, state) for (kind, word), state in states if kind == "node")
         return tags
+
+
+def agreed(readings: Sequence[Mapping[Key, Value]]) -> dict[Key, Value]:
+    """What is the same in all readings.
+
+    >>> agreed([{"the": "det", "dog": "head"}, {"the": "det", "dog": "nsubj"}])
+    {'the': 'det'}
+    """
+    first, *others = readings
+    return {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
+
+
+def complete_nodes(depths: Sequence[int], children: Iterable[int]) -> list[int]:
+    """The inner nodes, of those with these names, that no further word can join: a later one is as shallow already.
+
+    >>> complete_nodes([1, 2, 2, 3], [1, 3, 2])  # ((the cat) (sat down …
+    [1]
+    """
+    return [i for i in children if any(depth <= depths[i] for depth in depths[i + 1 :])]
 
 
 def binary_children(depths: Sequence[int]) -> dict[int, tuple[Part, Part]]:

@@ -184,7 +184,7 @@ def load_tokenizer(path: str | Path) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def continuing_tokens(tokenizer: PreTrainedTokenizerFast) -> list[bool]:
+def continuing_tokens(tokenizer: PreTrainedTokenizerBase) -> list[bool]:
     """Of every token, whether it is a piece that continues a word; none in a word vocabulary."""
     if hasattr(tokenizer, "word_id"):
         return [False] * len(tokenizer)

@@ -28,19 +28,24 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
 
 from configuration_som import SOMConfig
-from modeling_som import SOMCache, SOMForCausalLM
+from modeling_som import SOMCache, SOMForCausalLM, SOMState
 from modeling_som.modeling_som import LookAheadParser, oracle_depths
-from som.syntax import Tree, builtin_treebank, first_siblings, read_treebank
+from som.baselines import SYSTEMS
+from som.data import make_tokenizer
+from som.inference import load, parse_all, surprisals_all
+from som.syntax import Example, Tree, builtin_treebank, first_siblings, read_treebank
+from som.training import make_settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 VOCABULARY, HIDDEN, SLOTS = 23_815, 400, 15  # the paper's PTB model
 TAGS = 40  # the universal relations and what else a node can be
+TREE_TAGS = ["partial", "head", "root", *(str(tag) for tag in range(TAGS - 3))]
 PROMPT = 4  # tokens that generation goes on from
-Result = TypeVar("Result")
-Step = Callable[[], Any]
-Contenders = dict[str, tuple[Step, int]]  # what each runs, and how many tokens that is
+Returned = TypeVar("Returned")
+Run = Callable[[], Any]
+Contenders = dict[str, tuple[Run, int]]  # what each runs, and how many tokens that is
 Pool = Sequence[Sequence[int]]  # first siblings of sentences
 
 
@@ -105,27 +110,32 @@ class TreebankParser(LookAheadParser):
 
     def follow(self, depths: Tensor) -> None:
         """Decides the next tokens like this (B, T)."""
-        self.coming = iter(depths.unbind(1))
+        self.coming = iter((depths - 1).clamp(min=0)[..., None].unbind(1))
 
     def logits(self, scores: Tensor) -> Tensor:
         if torch.is_grad_enabled():  # learning, when all is decided
             return scores
-        attach = (next(self.coming) - 1).clamp(min=0)
-        return scores.masked_fill(torch.arange(scores.shape[-1]) != attach[:, None], -torch.inf)
+        return torch.full_like(scores, -torch.inf).scatter_(1, next(self.coming), 0.0)
 
 
-def following(model: SOMForCausalLM, depths: Tensor, run: Callable[[], Result]) -> Callable[[], Result]:
+def following(model: SOMForCausalLM, depths: Tensor, run: Callable[[], Returned]) -> Callable[[], Returned]:
     """What runs the model, with its decisions those of a treebank."""
 
-    def step() -> Result:
+    def step() -> Returned:
         model.model.parser.follow(depths)
         return run()
 
     return step
 
 
+def exploring(model: SOMForCausalLM, batch: dict[str, Tensor]) -> Callable[[], Tensor]:
+    """The loss where decisions are not given; in training the first two tokens of a sentence are no decisions."""
+    sampled = {key: value for key, value in batch.items() if key != "depths"}
+    return following(model, batch["depths"][:, 2:], partial(loss_of, model, sampled))
+
+
 class DenseSOM(nn.Module):
-    """The same model with every slot computed at every step, sharing its weights; one decision a token is given."""
+    """The same model with every slot computed at every step, sharing its weights; decisions are given."""
 
     def __init__(self, model: SOMForCausalLM):
         super().__init__()
@@ -137,21 +147,20 @@ class DenseSOM(nn.Module):
         """Logits (B, T, V) and the loss that the model itself has for these decisions."""
         B, T = input_ids.shape
         N = self.som.config.num_slots
-        x = self.som.norm(self.som.embed(input_ids))  # (B, T, D)
+        x = self.som.words(input_ids)  # (B, T, D)
         memory = candidates = x.new_zeros(B, N + 1, x.shape[-1])
+        state = SOMState.empty(B, x[:, 0])
         slots = torch.arange(N + 1)
         states, attach, next_attach = [], [], []
         for t in range(T):
             depth = depths[:, t, None]
-            allowed = slots[:N] <= depth if t == 0 else slots[:N] <= depths[:, t - 1, None]
-            scores = self.som.parser(self.som.parser.queries(x[:, t, None]), self.som.parser.keys(candidates[:, :N]))
-            attach.append(scores.masked_fill(~allowed, -torch.inf))
+            attach.append(self.som.attachment_logits(x[:, t], state))
             memory = torch.where((slots == depth - 1)[..., None], candidates, memory)
             candidates = self.climb(x[:, t], memory, depth)
             guess = depths[:, t + 1, None] - 1 if t + 1 < T else depth.clamp(max=N - 1)
             states.append(self.predict(memory, candidates, guess))
-            scores = self.som.next_parser(candidates[:, :N])
-            next_attach.append(scores.masked_fill(slots[:N] > depth, -torch.inf))
+            state = state._replace(candidates=candidates[:, :N], depth=depths[:, t])
+            next_attach.append(self.som.next_attachment_logits(state))
         logits = self.lm.lm_head(self.lm.output_dropout(torch.stack(states, dim=1)))
         return logits, self.loss(logits, torch.stack(attach, 1), torch.stack(next_attach, 1), labels, depths)
 
@@ -195,7 +204,7 @@ class LSTM(nn.Module):
         return self.output(self.dropout(x)), (wide, narrow)
 
 
-def products(tokens: int, rows: int, hidden: int = HIDDEN, backward: bool = True) -> Step:
+def products(tokens: int, rows: int, hidden: int = HIDDEN, backward: bool = True) -> Run:
     """The bare matrix products of a step: `rows` cell rows, both parsers on every live slot, the output layer."""
     live = rows - tokens  # candidates: about one cell row each, besides the prediction network's
     shapes = [(rows, 2 * hidden, 4 * hidden), (rows, 4 * hidden, 4 * hidden), (tokens, hidden, hidden)]
@@ -212,7 +221,7 @@ def products(tokens: int, rows: int, hidden: int = HIDDEN, backward: bool = True
     return step
 
 
-def gpt2(layers: int = 12, width: int = 768, heads: int = 12, vocabulary: int = 50_257) -> GPT2LMHeadModel:
+def gpt2_of_size(layers: int = 12, width: int = 768, heads: int = 12, vocabulary: int = 50_257) -> GPT2LMHeadModel:
     sizes: dict[str, Any] = {
         "n_layer": layers,
         "n_embd": width,
@@ -239,7 +248,7 @@ def parameters(model: nn.Module) -> int:
 # Steps
 
 
-def training_step(model: nn.Module, loss: Callable[[], Tensor]) -> Step:
+def training_step(model: nn.Module, loss: Callable[[], Tensor]) -> Run:
     def step() -> None:
         model.train()
         model.zero_grad(set_to_none=True)
@@ -248,7 +257,7 @@ def training_step(model: nn.Module, loss: Callable[[], Tensor]) -> Step:
     return step
 
 
-def no_gradient(model: nn.Module, run: Step) -> Step:
+def no_gradient(model: nn.Module, run: Run) -> Run:
     def step() -> None:
         model.eval()
         with torch.inference_mode():
@@ -257,17 +266,17 @@ def no_gradient(model: nn.Module, run: Step) -> Step:
     return step
 
 
-def next_words(logits: Tensor, input_ids: Tensor) -> Tensor:
+def next_word_loss(logits: Tensor, input_ids: Tensor) -> Tensor:
     return F.cross_entropy(logits[:, :-1].flatten(0, 1), input_ids[:, 1:].flatten())
 
 
-def generation(model: PreTrainedModel, batch: int, tokens: int) -> Step:
+def generation(model: PreTrainedModel, batch: int, tokens: int) -> Run:
     prompt = torch.full((batch, PROMPT), 5)
     settings = {"do_sample": False, "max_new_tokens": tokens, "min_new_tokens": tokens}
     return no_gradient(model, lambda: model.generate(prompt, **settings))  # type: ignore[operator]
 
 
-def lstm_generation(model: LSTM, batch: int, tokens: int) -> Step:
+def lstm_generation(model: LSTM, batch: int, tokens: int) -> Run:
     def run() -> None:
         logits, state = model(torch.full((batch, PROMPT), 5))
         for _ in range(tokens):
@@ -299,8 +308,8 @@ class Timing:
         return {"median": statistics.median(rounds), "min": min(rounds), "max": max(rounds)}
 
 
-def measure(what: str, contenders: Contenders, rounds: int, progress: Callable[[str], None]) -> dict[str, Timing]:
-    """Times every contender once a round, after one round to warm up."""
+def time_all(what: str, contenders: Contenders, rounds: int, progress: Callable[[str], None]) -> dict[str, Timing]:
+    """Times every contender once per round, after one round to warm up."""
     timings = {name: Timing(tokens) for name, (_, tokens) in contenders.items()}
     for number in range(rounds + 1):
         for name, (step, _) in contenders.items():
@@ -326,7 +335,7 @@ class CountOperators(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-def operator_calls(step: Step) -> int:
+def operator_calls(step: Run) -> int:
     with CountOperators() as counter:
         step()
     return counter.calls
@@ -336,23 +345,23 @@ def operator_calls(step: Step) -> int:
 
 
 def cell_rows(batch: dict[str, Tensor]) -> int:
-    """Cell rows that a step cannot do without: one per live slot, and one new prediction state a token."""
+    """Cell rows that a step cannot do without: one per live slot, and one new prediction state per token."""
     return int(batch["depths"].sum()) + batch["depths"].numel()
 
 
 def training_contenders(batch: dict[str, Tensor]) -> Contenders:
     """A training step, forward and backward, of everything; the SOM's decisions are given unless said."""
     ids, model, lstm = batch["input_ids"], som(), LSTM()
-    dense, small, large = DenseSOM(model), gpt2(8, 320, 8, VOCABULARY), gpt2()
-    tagged, tags = som(tree_tags=[str(tag) for tag in range(TAGS)]), with_tags(batch)
-    sampled = {key: value for key, value in batch.items() if key != "depths"}
+    dense, small, large = DenseSOM(model), gpt2_of_size(8, 320, 8, VOCABULARY), gpt2_of_size()
+    tagged, tags = som(tree_tags=TREE_TAGS), with_tags(batch)
     steps = {
         "SOM": training_step(model, lambda: model(**batch).loss),
         "SOM, tags": training_step(tagged, partial(loss_of, tagged, tags)),
-        "SOM, exploring": training_step(model, following(model, batch["depths"], partial(loss_of, model, sampled))),
+        "SOM, exploring": training_step(model, exploring(model, batch)),
+        "SOM, tags, exploring": training_step(tagged, exploring(tagged, tags)),
         "SOM, dense": training_step(model, lambda: dense(**batch)[1]),
         "matrix products": products(ids.numel(), cell_rows(batch)),
-        "LSTM": training_step(lstm, lambda: next_words(lstm(ids)[0], ids)),
+        "LSTM": training_step(lstm, lambda: next_word_loss(lstm(ids)[0], ids)),
         "GPT-2, same size": training_step(small, lambda: small(ids, labels=ids).loss),
         "GPT-2 small": training_step(large, lambda: large(ids, labels=ids).loss),
     }
@@ -361,13 +370,29 @@ def training_contenders(batch: dict[str, Tensor]) -> Contenders:
     return {name: (step, ids.numel()) for name, step in steps.items()}
 
 
+def peer_contenders(batch: dict[str, Tensor]) -> Contenders:
+    """A training step of every system that `som train` knows, in the SOM's hidden size; the SOM explores."""
+    tokenizer = make_tokenizer("word", ([f"word{number}"] * 2 for number in range(VOCABULARY - 4)))
+    given = {name: batch[name] for name in ("input_ids", "labels", "first_sibling")}
+    given["attention_mask"] = torch.ones_like(batch["input_ids"])
+    steps: dict[str, Run] = {}
+    for name, system in SYSTEMS.items():
+        model = system.build(make_settings(hidden_size=HIDDEN, **system.defaults), tokenizer)
+        loss: Callable[[], Tensor] = partial(loss_of, model, given)
+        if name == "som" and isinstance(model, SOMForCausalLM):
+            model.model.parser = TreebankParser(model.config)  # type: ignore[arg-type]  # a SOMConfig
+            loss = exploring(model, batch)
+        steps["SOM" if name == "som" else name] = training_step(model, loss)
+    return {name: (step, given["input_ids"].numel()) for name, step in steps.items()}
+
+
 def evaluation_contenders(batch: dict[str, Tensor]) -> Contenders:
     """Reading without gradient, decisions greedy; the dense form is given them."""
     ids, model, lstm = batch["input_ids"], som(), LSTM()
-    dense, small, large = DenseSOM(model), gpt2(8, 320, 8, VOCABULARY), gpt2()
+    dense, small, large = DenseSOM(model), gpt2_of_size(8, 320, 8, VOCABULARY), gpt2_of_size()
     steps = {
         "SOM": no_gradient(model, following(model, batch["depths"], lambda: model(ids))),
-        "SOM, dense": no_gradient(model, lambda: dense(**batch)),
+        "SOM, dense": no_gradient(model, following(model, batch["depths"], lambda: dense(**batch))),
         "matrix products": products(ids.numel(), cell_rows(batch), backward=False),
         "LSTM": no_gradient(lstm, lambda: lstm(ids)),
         "GPT-2, same size": no_gradient(small, lambda: small(ids)),
@@ -376,14 +401,39 @@ def evaluation_contenders(batch: dict[str, Tensor]) -> Contenders:
     return {name: (step, ids.numel()) for name, step in steps.items()}
 
 
+def reading_contenders(sentences: Sequence[Sequence[str]]) -> Contenders:
+    """What people wait for: the shipped checkpoint parses and scores sentences, by each method; tags are random."""
+    shipped, tokenizer = load()
+    model, tagged = (with_random_tags(shipped, tags) for tags in ([], TREE_TAGS))
+    parse, tree = partial(parse_all, words=True, log_probs=False), partial(parse_all, words=True)
+    steps = {
+        "SOM": lambda: parse(model, tokenizer, sentences, "greedy"),
+        "SOM, tags": lambda: parse(tagged, tokenizer, sentences, "greedy"),
+        "SOM, tree and log-probability": lambda: tree(model, tokenizer, sentences, "greedy"),
+        "SOM, marginal": lambda: tree(model, tokenizer, sentences, "marginal"),
+        "SOM, beam of 4": lambda: tree(model, tokenizer, sentences, "beam", k=4),
+        "SOM, surprisal": lambda: surprisals_all(model, tokenizer, sentences, words=True),
+        "SOM, tags, surprisal": lambda: surprisals_all(tagged, tokenizer, sentences, words=True),
+    }
+    return {name: (step, sum(map(len, sentences))) for name, step in steps.items()}
+
+
+def with_random_tags(model: SOMForCausalLM, tags: list[str]) -> SOMForCausalLM:
+    """The same model with a classifier of these tags that was never trained, or without one."""
+    tagged = SOMForCausalLM(SOMConfig(**{**model.config.to_diff_dict(), "tree_tags": tags}))
+    weights = {name: weight for name, weight in model.state_dict().items() if "tagger" not in name}
+    tagged.load_state_dict(weights, strict=False)
+    return tagged.eval()
+
+
 def generation_contenders(pool: Pool, rows: int, tokens: int) -> Contenders:
     """Greedy continuation of a short prompt."""
     model, depths = som(), running_depths(pool, rows, PROMPT + tokens)
     steps = {
         "SOM": following(model, depths, generation(model, rows, tokens)),
         "LSTM": lstm_generation(LSTM(), rows, tokens),
-        "GPT-2, same size": generation(gpt2(8, 320, 8, VOCABULARY), rows, tokens),
-        "GPT-2 small": generation(gpt2(), rows, tokens),
+        "GPT-2, same size": generation(gpt2_of_size(8, 320, 8, VOCABULARY), rows, tokens),
+        "GPT-2 small": generation(gpt2_of_size(), rows, tokens),
     }
     return {name: (step, rows * tokens) for name, step in steps.items()}
 
@@ -407,10 +457,8 @@ def by_length(pool: Pool, tokens: int, lengths: Sequence[int]) -> Contenders:
     model, steps = som(), {}
     for length in lengths:
         batch = batch_of(pool, tokens // length, length)
-        sampled = {key: value for key, value in batch.items() if key != "depths"}
         steps[f"{length}"] = (training_step(model, partial(loss_of, model, batch)), batch["input_ids"].numel())
-        explore = following(model, batch["depths"], partial(loss_of, model, sampled))
-        steps[f"{length}, exploring"] = (training_step(model, explore), batch["input_ids"].numel())
+        steps[f"{length}, exploring"] = (training_step(model, exploring(model, batch)), batch["input_ids"].numel())
     return steps
 
 
@@ -450,7 +498,7 @@ def read_on(model: SOMForCausalLM, cache: SOMCache, tokens: int) -> None:
         model(torch.tensor([[3 + word]]), past_key_values=cache, use_cache=True)
 
 
-def loss_of(model: SOMForCausalLM, batch: dict[str, Tensor]) -> Tensor:
+def loss_of(model: PreTrainedModel, batch: dict[str, Tensor]) -> Tensor:
     loss = model(**batch).loss
     assert loss is not None
     return loss
@@ -484,16 +532,27 @@ def high_water() -> int:
 # All of it
 
 
-def bench(pool: Pool, rounds: int = 5, quick: bool = False, progress: Callable[[str], None] = print) -> dict[str, Any]:
-    """Runs everything and returns rates, ratios to the SOM, growth, memory and operator calls."""
+def bench(
+    examples: Sequence[Example],
+    rounds: int = 5,
+    quick: bool = False,
+    progress: Callable[[str], None] = print,
+    peers: bool = False,
+) -> dict[str, Any]:
+    """Runs everything, on the trees of a treebank and its first sentences, and returns rates, ratios to the SOM,
+    growth, memory and operator calls; with `peers`, also training steps of all other systems."""
+    pool = sibling_pool(example.tree for example in examples)
     batch = batch_of(pool, 64, 18)
     lengths = [16, 64, 256] if quick else [16, 32, 64, 128, 256, 512, 1024]
     compared = {
         "training": training_contenders(batch),
         "evaluation": evaluation_contenders(batch),
+        "parses and scores": reading_contenders([example.words for example in examples[: 10 if quick else 200]]),
         "generation, 1 row": generation_contenders(pool, 1, 10 if quick else 200),
         "generation, 32 rows": generation_contenders(pool, 32, 5 if quick else 20),
     }
+    if peers:
+        compared["training, all systems"] = peer_contenders(batch)
     growth = {
         "tokens a sentence": by_length(pool, 256 if quick else 1024, lengths),
         "sentences a step": by_batch_size(pool, [8, 64] if quick else [1, 8, 32, 64, 128]),
@@ -504,13 +563,13 @@ def bench(pool: Pool, rounds: int = 5, quick: bool = False, progress: Callable[[
     report = machine()
     report |= {"compared": {}, "growth": {}}
     for name, contenders in compared.items():
-        timings = measure(name, contenders, rounds, progress)
+        timings = time_all(name, contenders, rounds, progress)
         report["compared"][name] = {
             who: {"tokens a second": timing.rate, "SOM is faster by": timings["SOM"].ratio_to(timing)}
             for who, timing in timings.items()
         }
     for name, contenders in growth.items():
-        timings = measure(name, contenders, rounds, progress)
+        timings = time_all(name, contenders, rounds, progress)
         first = next(iter(timings.values()))
         report["growth"][name] = {
             who: {"tokens a second": timing.rate, "relative": timing.ratio_to(first)}
@@ -535,16 +594,21 @@ def machine() -> dict[str, Any]:
 
 def builtin_pool() -> Pool:
     """First siblings of the built-in treebank's test sentences."""
+    return sibling_pool(example.tree for example in builtin_examples())
+
+
+def builtin_examples() -> list[Example]:
+    """The built-in treebank's test sentences."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "builtin.conllu"
         file.write_text("\n".join(builtin_treebank("test")), encoding="utf-8")
-        return sibling_pool(example.tree for example in read_treebank([file]))
+        return list(read_treebank([file]))
 
 
 # Showing it
 
 
-def tables(report: dict[str, Any]) -> list[Table]:
+def bench_tables(report: dict[str, Any]) -> list[Table]:
     found = []
     for name, rows in report["compared"].items():
         table = Table("", "tokens/s", "SOM is faster by", "range", title=name)
@@ -571,13 +635,17 @@ def spread(ratio: dict[str, float]) -> str:
     return f"{ratio['min']:.2f}–{ratio['max']:.2f}"
 
 
-def plot(report: dict[str, Any]) -> Figure:
+def bench_figure(report: dict[str, Any]) -> Figure:
     """Rates of the contenders and how cost grows, one panel each."""
     from matplotlib.figure import Figure
 
     panels = {**report["compared"], **report["growth"]}
-    figure = Figure(figsize=(14, 10), layout="constrained")
-    for axes, (name, rows) in zip(figure.subplots(3, 3).flat, panels.items(), strict=True):
+    lines = (len(panels) + 1) // 2
+    figure = Figure(figsize=(14, 2 * lines), layout="constrained")
+    grid = figure.subplots(lines, 2).flat
+    for axes in grid[len(panels) :]:
+        axes.remove()
+    for axes, (name, rows) in zip(grid, panels.items(), strict=False):
         rates = [row["tokens a second"] for row in rows.values()]
         axes.barh(list(rows), rates, color=["tab:orange" if who.startswith("SOM") else "tab:blue" for who in rows])
         axes.invert_yaxis()

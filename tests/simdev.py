@@ -1,7 +1,8 @@
 """A simulated accelerator: a second device for a PyTorch that knows only the CPU.
 
-Tensors on it hold CPU tensors. Mixing them with tensors of the host is an error, as on a GPU; kernels launched and
-waits of the host for the device are counted. `register` changes the whole process: torch then has an accelerator.
+Tensors on it hold CPU tensors. Mixing them with tensors of the host is an error, as on a GPU; kernels launched, waits
+of the host for the device and copies to it are counted. `register` changes the whole process: torch then has an
+accelerator.
 """
 
 from collections import Counter
@@ -75,10 +76,11 @@ class Simulation(Parts):
 
     launches: Counter[str] = Counter()
     waits: Counter[str] = Counter()
+    copies: Counter[str] = Counter()  # to the device, by those that the host does not wait for as well
 
     def __enter__(self):
-        self.launches.clear()
-        self.waits.clear()
+        for counter in (self.launches, self.waits, self.copies):
+            counter.clear()
         self.make = torch.tensor  # makes tensors without asking the mode
         torch.tensor = self.tensor
         return super().__enter__()
@@ -139,11 +141,16 @@ def count(name: str, args: tuple, kwargs: dict[str, Any], here: bool) -> None:
             Simulation.waits[name] += 1
         elif isinstance(source, SimTensor):
             Simulation.launches[name] += 1
+        else:
+            not_awaited = kwargs.get("non_blocking") or (name == "copy_" and len(args) > 2 and args[2])
+            Simulation.copies["not awaited" if not_awaited else "awaited"] += 1
         return
     masked = name in INDEXED and any(index is not None and index.dtype == torch.bool for index in args[1])
     uncounted = name == "repeat_interleave" and kwargs.get("output_size") is None
     if name in WAITS | SCALARS or masked or uncounted:
         Simulation.waits[name] += 1
+    if name in INDEXED and any(index is not None and not isinstance(index, SimTensor) for index in args[1]):
+        Simulation.copies["awaited"] += 1
     if name not in VIEWS.split():
         Simulation.launches[name] += 1
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from conftest import make_model, random_first_siblings
 
+from modeling_som import SOMForCausalLM
 from modeling_som.modeling_som import oracle_depths
 from som import bench
 from som.cli import main
@@ -47,9 +48,28 @@ def test_the_step_with_tags_differs_from_the_one_without_by_their_loss_alone(poo
 
 def test_the_contenders_have_the_parameters_of_a_som():
     size = bench.parameters(bench.som())
-    for model in (bench.LSTM(), bench.gpt2(8, 320, 8, bench.VOCABULARY)):
+    for model in (bench.LSTM(), bench.gpt2_of_size(8, 320, 8, bench.VOCABULARY)):
         assert abs(bench.parameters(model) / size - 1) < 0.05
-    assert round(bench.parameters(bench.gpt2()) / 1e6) == 124
+    assert round(bench.parameters(bench.gpt2_of_size()) / 1e6) == 124
+
+
+def test_every_system_takes_a_training_step(pool, monkeypatch):
+    monkeypatch.setattr(bench, "VOCABULARY", 60)
+    monkeypatch.setattr(bench, "HIDDEN", 16)
+    batch, taken, loss_of = bench.batch_of(pool, 3, 9), [], bench.loss_of
+
+    def spy(model, given):
+        if type(model) is SOMForCausalLM:
+            model.model.register_forward_hook(lambda _model, _inputs, out: taken.append(out.depths))
+        return loss_of(model, given)
+
+    monkeypatch.setattr(bench, "loss_of", spy)
+    contenders = bench.peer_contenders(batch)
+    assert {"SOM", "lstm", "onlstm", "rnng", "om"} <= set(contenders)
+    for step, tokens in contenders.values():
+        step()
+        assert tokens == 27
+    assert len(taken) == 1 and torch.equal(taken[0], batch["depths"])  # trees of a treebank, though never trained
 
 
 def test_ratios_are_taken_within_rounds():
@@ -88,7 +108,11 @@ def test_the_model_attaches_where_the_treebank_does():
         model.model.parser.follow(depths[:, 20:])
         ones = [model(words[:, t : t + 1], past_key_values=cache, use_cache=True).depths for t in range(20, 30)]
         assert torch.equal(torch.cat(ones, dim=1), depths[:, 20:])
-    batch = bench.batch_of(pool, 3, 9)
-    del batch["depths"]
-    explored = bench.following(model.train(), bench.batch_of(pool, 3, 9)["depths"], lambda: model(**batch))()
-    assert torch.equal(explored.depths, bench.batch_of(pool, 3, 9)["depths"])
+        dense = bench.DenseSOM(model)
+        logits, _ = bench.following(model, depths, lambda: dense(words, depths, words, words))()
+        assert logits.shape == (2, 30, bench.VOCABULARY) and logits.isfinite().all()
+    batch, found = bench.batch_of(pool, 3, 9), []
+    hook = model.register_forward_hook(lambda _model, _inputs, output: found.append(output.depths))
+    bench.exploring(model.train(), batch)()
+    hook.remove()
+    assert torch.equal(found[0], batch["depths"])

@@ -1,6 +1,7 @@
 """The model on a simulated accelerator; `test_device.py` runs this in a process of its own."""
 
 import copy
+from functools import partial
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from simdev import SimTensor, Simulation, register, to_device
 
 from modeling_som import SOMForCausalLM
 from modeling_som.scoring_som import METHODS, score
+from som import bench
 
 VARIANTS: dict[str, dict] = {
     "sampled": {},
@@ -148,3 +150,41 @@ def test_many_sentences_are_learnt_in_as_many_launches_as_one(sentences):
             there(**moved({name: tensor.repeat(copies, 1) for name, tensor in batch.items()})).loss.backward()
             launches.append((simulation.launches.total(), simulation.waits.total()))
     assert launches[0] == launches[1]
+
+
+@pytest.fixture(scope="module")
+def sentences_of_a_treebank() -> dict[str, torch.Tensor]:
+    """64 sentences of 18 tokens on trees of the built-in treebank."""
+    return bench.batch_of(bench.builtin_pool(), 64, 18)
+
+
+def counted(simulation: Simulation) -> tuple[int, int, int]:
+    """Launches, waits, and copies to the device that the host waits for."""
+    return simulation.launches.total(), simulation.waits.total(), simulation.copies["awaited"]
+
+
+@pytest.mark.parametrize("tags", [False, True], ids=["without tags", "with tags"])
+@pytest.mark.parametrize(("exploring", "limits"), [(True, (1_900, 22, 0)), (False, (800, 4, 0))])
+def test_a_training_step_takes_few_launches_waits_and_copies(exploring, limits, tags, sentences_of_a_treebank):
+    settings = {"tree_tags": [str(tag) for tag in range(bench.TAGS)]} if tags else {}
+    model = to_device(bench.som(hidden_size=16, dropout=0.3, **settings).train())
+    batch = moved(bench.with_tags(sentences_of_a_treebank) if tags else sentences_of_a_treebank)
+    with Simulation() as simulation:
+        loss = bench.exploring(model, batch) if exploring else partial(bench.loss_of, model, batch)
+        loss().backward()
+        found = counted(simulation)
+    assert all(count <= limit for count, limit in zip(found, limits, strict=True)), found
+
+
+@torch.no_grad()
+def test_a_generated_token_takes_few_launches_and_two_waits(sentences_of_a_treebank):
+    ids, depths = (moved(sentences_of_a_treebank)[name] for name in ("input_ids", "depths"))
+    model = to_device(bench.som(hidden_size=16).eval())
+    with Simulation() as simulation:
+        model.model.parser.follow(depths[:1])
+        cache = model(ids[:1, :9], use_cache=True).past_key_values
+        for t in range(9, 17):
+            simulation.launches.clear(), simulation.waits.clear(), simulation.copies.clear()
+            model(ids[:1, t : t + 1], past_key_values=cache, use_cache=True)
+            launches, waits, copies = counted(simulation)
+            assert launches <= 150 and waits <= 2 and copies == 0, (launches, waits, copies)

@@ -10,7 +10,7 @@ from conftest import batch_of, make_model, pad, random_first_siblings
 from trees_enumerated import all_depths, all_trees
 
 from configuration_som import SOMConfig
-from modeling_som import SOMForCausalLM, modeling_som
+from modeling_som import SOMForCausalLM, modeling_som, operators_som
 from modeling_som.modeling_som import oracle_depths
 from modeling_som.operators_som import NextWords, linear
 from som.data.datasets import token_siblings
@@ -148,6 +148,46 @@ def test_exploring_without_gradient_gives_what_learning_gives(sentences):
             torch.testing.assert_close(getattr(out, name), getattr(explored, name), atol=1e-10, rtol=0)
 
 
+@pytest.mark.parametrize("settings", [{}, {"next_attachment": "marginal"}, {"word_pieces": True}])
+def test_forests_composed_at_once_are_those_of_single_cells_dropout_and_gradients_included(
+    settings, sentences, monkeypatch
+):
+    model = make_model(dropout=0.3, **settings).train()
+    batch = batch_of(for_model(model, sentences), "left")
+    batch["depths"] = model.eval()(**batch).depths
+    found = []
+    for bare in (True, False):
+        if not bare:
+            monkeypatch.setattr(modeling_som.Cell, "is_bare", lambda _: False)
+        torch.manual_seed(0)  # the same elements are dropped
+        out = model.train()(**batch)
+        found.append((out.logits, out.loss, gradients(model, out.loss)))
+    torch.testing.assert_close(*found, atol=1e-10, rtol=0)
+
+
+def test_what_exploring_computed_has_the_gradients_of_its_own_dropout(sentences):
+    """Drawn alike, a step's loss changes as its gradient says when all weights are moved a little."""
+    model, batch = make_model(dropout=0.3).train(), batch_of(sentences, "right")
+
+    def run():
+        torch.manual_seed(0)
+        return model(**batch)
+
+    out = run()
+    found = gradients(model, out.loss)
+    ways = {name: torch.randn_like(parameter) for name, parameter in model.named_parameters()}
+    expected = sum((found[name] * way).sum() for name, way in ways.items())
+    losses, size = [], 1e-6
+    for sign in (1, -2):
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                parameter.add_(ways[name], alpha=sign * size)
+        moved = run()
+        assert torch.equal(moved.depths, out.depths)
+        losses.append(moved.loss)
+    torch.testing.assert_close((losses[0] - losses[1]) / (2 * size), expected, atol=1e-6, rtol=1e-6)
+
+
 def test_greedy_decisions_are_the_most_probable_and_sampled_ones_follow_p(tiny, sentences):
     ids = torch.tensor([sentences[0][0]])
     out = tiny(ids)
@@ -161,15 +201,15 @@ def test_greedy_decisions_are_the_most_probable_and_sampled_ones_follow_p(tiny, 
 
 
 def cell_rows(model, monkeypatch) -> list[int]:
-    """Collects the rows of every cell call that carries gradients."""
+    """Collects the rows of every level that a cell composes with gradients."""
     rows: list[int] = []
-    forward = modeling_som.Cell.forward
+    compose = modeling_som.SOMModel.compose
 
-    def counted(self, a, b):
-        rows.append(len(a) if torch.is_grad_enabled() else 0)
-        return forward(self, a, b)
+    def counted(self, cell, known, children, sizes, *composed):
+        rows.extend(sizes if torch.is_grad_enabled() else [])
+        return compose(self, cell, known, children, sizes, *composed)
 
-    monkeypatch.setattr(modeling_som.Cell, "forward", counted)
+    monkeypatch.setattr(modeling_som.SOMModel, "compose", counted)
     return rows
 
 
@@ -514,7 +554,7 @@ def test_keys_of_the_library_and_of_its_tools_are_accepted(tmp_path):
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("chunk", [1, 40, 2**21])
 def test_next_words_are_a_linear_map_and_its_cross_entropy(padded, chunk, monkeypatch):
-    monkeypatch.setattr(modeling_som, "CHUNK", chunk)
+    monkeypatch.setattr(operators_som, "CHUNK", chunk)
     torch.manual_seed(0)
     operands = [torch.randn(*size, dtype=torch.float64, requires_grad=True) for size in ((7, 4), (11, 4), (11,))]
     targets = torch.tensor([3, 0, -100, 10, 3, -100, 5])
@@ -538,7 +578,7 @@ def test_next_words_are_a_linear_map_and_its_cross_entropy(padded, chunk, monkey
 
 def test_next_words_in_half_precision_are_as_exact_as_the_stock_loss_over_many_chunks(monkeypatch):
     torch.manual_seed(0)
-    monkeypatch.setattr(modeling_som, "CHUNK", 512 * 64)
+    monkeypatch.setattr(operators_som, "CHUNK", 512 * 64)
     operands = [torch.randn(*size).bfloat16() for size in ((64, 8), (20_000, 8), (20_000,))]
     targets = torch.randint(20_000, (64,))
 
@@ -582,6 +622,15 @@ def test_a_layer_that_is_more_than_its_weights_is_called(monkeypatch):
     for layer in (Other(4, 4), hooked, replaced, torch.nn.Sequential(torch.nn.ReLU(), Other(4, 4))):
         with torch.no_grad():
             assert (linear(layer, torch.randn(1, 4)) == 0).all()
+
+
+def test_who_watches_the_gradients_of_cells_sees_them():
+    model, seen = make_model(), []
+    for cell in (model.model.cell, model.model.predict_cell):
+        cell.register_full_backward_hook(lambda cell, _inputs, _outputs: seen.append(cell))
+    model.train()
+    model(**batch_of([([1, 5, 6, 7, 2], [-1, 0, 1, 2, 0])], "right")).loss.backward()
+    assert set(seen) == {model.model.cell, model.model.predict_cell}
 
 
 def test_linear_maps_are_of_the_stock_type_that_other_tools_look_for():

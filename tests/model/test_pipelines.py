@@ -160,7 +160,7 @@ def test_what_cannot_be_meant_is_refused_in_one_line(pair):
 
 def test_the_shipped_checkpoint_names_the_pipelines_and_lies_beside_every_file_they_need():
     carried = {file.name for file in (Path(som.__file__).parents[1] / "modeling_som").glob("*_som.py")}
-    assert {file.name for file in SHIPPED.glob("*.py")} == carried
+    assert {file.name for file in SHIPPED.glob("*.py")} == carried - {"tokenization_som.py"}  # of word vocabularies
     named = json.loads((SHIPPED / "config.json").read_text())["custom_pipelines"]
     assert named == {
         "parse": {"impl": "pipelines_som.ParsePipeline", "pt": ["AutoModelForCausalLM"]},

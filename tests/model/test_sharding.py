@@ -23,7 +23,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel
 from transformers.integrations.accelerate import get_balanced_memory
 
-from modeling_som import SOMForCausalLM, SOMModel, modeling_som
+from modeling_som import SOMForCausalLM, SOMModel, operators_som
 
 SETTINGS: dict[str, dict] = {
     "sampled": {},
@@ -78,7 +78,7 @@ def shard(model: nn.Module, version: int) -> nn.Module:
 
 def one_of_two(folder: Path) -> None:
     distributed.init_process_group("gloo", timeout=timedelta(seconds=60))
-    modeling_som.CHUNK = 23  # one token at a time
+    operators_som.CHUNK = 23  # one token at a time
     rank = distributed.get_rank()
     for version in (1, 2):
         for name, settings in SETTINGS.items():

@@ -11,7 +11,16 @@ from conftest import batch_of, make_model, pad
 from test_modeling import for_model, gradients
 
 from configuration_som import SOMConfig
-from modeling_som.tags_som import HEAD, PARTIAL, ROOT, binary_children, decode_dependencies
+from modeling_som.tags_som import (
+    HEAD,
+    PARTIAL,
+    ROOT,
+    binary_children,
+    complete_nodes,
+    decided_labels,
+    decode_dependencies,
+    decode_labels,
+)
 from som.syntax.labels import dependency_tags
 from som.syntax.oracle import first_siblings, gold_depths, tree_from_depths
 from som.syntax.treebanks import HeadError, check_heads, lift, tree_from_heads
@@ -209,6 +218,65 @@ def test_the_decoder_finds_the_best_of_all_trees_with_the_same_brackets(seed):
     found = decode_dependencies(depths, leaf, node, names)
     assert (found.heads, found.relations) == (best[1], best[2])
     assert score(found.heads, found.relations) == pytest.approx(best[0])
+
+
+def random_sentence(rng, names):
+    """Depths of some words and scores of the tags of all nodes."""
+    depths = [1]
+    while len(depths) < 8:
+        depths.append(rng.randint(2, depths[-1] + 1))
+    return depths, *([[rng.gauss(0, 2) for _ in names] for _ in depths] for _ in range(2))
+
+
+@pytest.mark.parametrize(
+    "names", [[PARTIAL, HEAD, ROOT, "a", "b"], [PARTIAL, "none", "NP", "S"]], ids=["heads", "phrases"]
+)
+def test_what_is_decided_after_a_word_is_what_the_whole_sentence_says(names):
+    """Whatever the scores of nodes that were not complete at that word."""
+    decided = 0
+    for seed in range(60):
+        rng = random.Random(seed)
+        depths, leaf, node = random_sentence(rng, names)
+        final = decode_labels(depths, leaf, node, names)
+        children, before = binary_children(depths), {}
+        for n in range(1, len(depths) + 1):
+            fixed = {part for i in complete_nodes(depths[:n], [i for i in children if i < n]) for part in children[i]}
+            known = [
+                [
+                    scores if (kind, i) in fixed else [rng.gauss(0, 2) for _ in names]
+                    for i, scores in enumerate(table[:n])
+                ]
+                for kind, table in (("leaf", leaf), ("node", node))
+            ]
+            now = decided_labels(depths[:n], *known, names)
+            found = {
+                (column, i): value
+                for column in ("leaf", "node", "heads", "relations")
+                for i, value in enumerate(getattr(now, column) or [])
+                if value is not None
+            }
+            assert before.items() <= found.items()
+            assert all(getattr(final, column)[i] == value for (column, i), value in found.items())
+            before, decided = found, decided + len(found)
+    assert decided > 1000  # this is about something
+
+
+def test_the_head_of_a_left_constituent_waits_for_what_it_is_part_of():
+    """((the dog) barks: the dog can be the subject, or both can depend on the verb."""
+    names = [PARTIAL, HEAD, ROOT, "det", "nsubj"]
+
+    def certain(*tags):
+        return [[0.0 if name == tag else -9.0 for name in names] for tag in tags]
+
+    leaf, node = certain("det", HEAD, HEAD), certain(PARTIAL, PARTIAL, PARTIAL)
+    now = decided_labels([1, 2, 2], leaf, node, names)
+    assert (now.leaf, now.node, now.heads) == (["det", None, None], [None] * 3, [None] * 3)
+    assert now.relations == ["det", None, None]
+    node[1] = certain("nsubj")[0]
+    assert decode_labels([1, 2, 2], leaf, node, names).heads == [2, 3, 0]
+    node[1] = [scores if name == PARTIAL else -99.0 for name, scores in zip(names, certain(PARTIAL)[0], strict=True)]
+    leaf[2] = [0.0 if name == HEAD else -99.0 for name in names]
+    assert decode_labels([1, 2, 2], leaf, node, names).heads == [3, 3, 0]
 
 
 def test_a_text_without_words_has_no_nodes():
