@@ -6,12 +6,15 @@ import argparse
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from som.cli.options import add_command, check_files, positive, progress_bars_only_in_terminals, say_next
 from som.cli.output import check_outputs, print_json
 from som.progress import progress
 from som.syntax import SPLITS
+
+if TYPE_CHECKING:
+    from som.data import Typical
 
 
 def add_prepare(commands: Any) -> None:
@@ -85,7 +88,7 @@ def prepare_command(args: argparse.Namespace) -> None:
     if args.json and Path(args.json).parent not in (Path(args.out), *Path(args.out).parents):  # these will be there
         check_outputs(None, args.json)
     sources = prepare_sources(args)
-    from som.data import prepare, summary_table, typical_tree
+    from som.data import prepare, summary_table, typical_tree, vocabulary_advice
 
     progress_bars_only_in_terminals()
     with progress("som prepare", unit="", shown=not sys.stderr.isatty()):
@@ -106,6 +109,15 @@ def prepare_command(args: argparse.Namespace) -> None:
         from rich.console import Console
 
         Console().print(summary_table(summary))
-        if tree := typical_tree(args.out):
-            print(tree.draw())
+        if typical := typical_tree(args.out):
+            print(draw_typical(typical))
+        if advice := vocabulary_advice(summary):
+            print(f"hint: {advice}", file=sys.stderr)
         say_next(f"som train {shlex.quote(args.out)} --out RUN")
+
+
+def draw_typical(typical: Typical) -> str:
+    """A tree of the data as a picture, with its labels where it has them."""
+    from som.inference import Parse
+
+    return typical.tree.draw() if typical.tags is None else Parse.of_tree(*typical).draw()

@@ -3,7 +3,6 @@
 from som.data.collator import SOMCollator
 from som.data.datasets import (
     SPLITS,
-    SUMMARY,
     add_word_counts,
     count_words,
     fingerprint,
@@ -12,7 +11,7 @@ from som.data.datasets import (
     treebank_dataset,
 )
 from som.data.sources import hub_sentences
-from som.data.summary import summary_table, typical_tree
+from som.data.summary import SUMMARY, Typical, row_tags, summary_table, tag_names, typical_tree, vocabulary_advice
 from som.data.vocabularies import make_tokenizer, set_word_rules
 
 __all__ = [
@@ -20,14 +19,18 @@ __all__ = [
     "SOMCollator",
     "SPLITS",
     "SUMMARY",
+    "Typical",
     "add_word_counts",
     "count_words",
     "fingerprint",
     "hub_sentences",
     "make_tokenizer",
     "prepare",
+    "row_tags",
     "set_word_rules",
     "summary_table",
+    "tag_names",
     "token_siblings",
     "typical_tree",
+    "vocabulary_advice",
 ]

@@ -21,8 +21,9 @@ from modeling_som.counts_som import WORD_COUNTS, WordCounts
 from modeling_som.layout_som import NONE
 from modeling_som.sentences_som import encode_sentences
 from som.data.sources import Source, source_files
-from som.data.summary import COUNTS, summarise
-from som.data.vocabularies import make_tokenizer
+from som.data.summary import COUNTS, SUMMARY, summarise
+from som.data.vocabularies import make_tokenizer, telling_classes
+from som.files import UNFINISHED
 from som.syntax import (
     CONVERSION_VERSION,
     HEAD_TAG,
@@ -33,6 +34,7 @@ from som.syntax import (
     TreebankError,
     first_siblings,
     gold_depths,
+    line_ranges,
     read_file,
     treebank_files,
 )
@@ -42,8 +44,7 @@ try:
 except ImportError:  # Windows, where scratch folders stay after a kill
     fcntl = None  # type: ignore[assignment]
 
-LOCK = ".som-prepare.lock"
-SUMMARY = "som.json"  # also the sign that a folder holds prepared data
+PREPARE_LOCK = ".som-prepare.lock"
 INTEGERS = List(Value("int32"))
 PARSED = Features(
     words=List(Value("string")),
@@ -91,7 +92,7 @@ def prepare(
         scratch = folder.parent
         files = {split: source_files(splits[split], folder / f"{split}.conllu") for split in SPLITS}
         parsed = {split: read_rows(files[split], split, scratch, skip_bad, num_proc, tags) for split in SPLITS}
-        vocabulary = make_tokenizer(tokenizer, parsed["train"]["words"])
+        vocabulary = make_tokenizer(tokenizer, iterate_words(parsed["train"]))
         tree_tags = [] if tags == "none" else known_tags(parsed["train"])
         encoded = {
             split: tokenize_rows(parsed[split], vocabulary, tree_tags, scratch / f"{split}.arrow", num_proc)
@@ -118,6 +119,12 @@ def prepare(
     return summary
 
 
+def iterate_words(dataset: Dataset) -> Iterator[list[str]]:
+    """The words of every row; `datasets` itself would take several times as long."""
+    for chunk in dataset.data.column("words").chunks:
+        yield from chunk.to_pylist()
+
+
 def count_words(dataset: Dataset) -> WordCounts:
     """How often each word form occurs in rows with `words`."""
     chunks = [chunk.flatten() for chunk in dataset.data.column("words").chunks]
@@ -140,7 +147,7 @@ def treebank_dataset(
     """
     files = [str(path) for path in treebank_files(paths)]
     kind = "full" if any(":" in tag for tag in tree_tags) else "universal"
-    rows = list(parsed_rows(files, skip_bad=False, tags=kind))
+    rows = list(parsed_rows(file_parts(files, num_proc=1), skip_bad=False, tags=kind))
     if error := rows[-1]["error"]:
         raise TreebankError(error)
     columns = tokenize_batch({name: [row[name] for row in rows] for name in PARSED}, tokenizer, tree_tags)
@@ -172,15 +179,19 @@ def written_whole(folder: Path, overwrite: bool) -> Iterator[Path]:
 @contextmanager
 def in_use(scratch: Path) -> Iterator[None]:
     """A lock on a scratch folder, which ends with the process, however that dies."""
-    with open(scratch / LOCK, "w") as file:
+    UNFINISHED.add(scratch)
+    with open(scratch / PREPARE_LOCK, "w") as file:
         if fcntl:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
+        try:
+            yield
+        finally:
+            UNFINISHED.discard(scratch)
 
 
 def remove_abandoned(folder: Path) -> None:
     """Remove the scratch folders of this folder that were left behind by a kill: ours, and nobody holds their lock."""
-    for lock in folder.parent.glob(f".{folder.name}-*/{LOCK}") if fcntl else ():
+    for lock in folder.parent.glob(f".{folder.name}-*/{PREPARE_LOCK}") if fcntl else ():
         with suppress(OSError), open(lock, "r+") as file:  # else it is in use, or another's
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(lock.parent)
@@ -188,9 +199,8 @@ def remove_abandoned(folder: Path) -> None:
 
 def known_tags(parsed: Dataset) -> list[str]:
     """The tags of the training split, in an order that depends on nothing else; sentences may lack them."""
-    found: set[str] = set()
-    for batch in parsed.select_columns(["leaf_tag", "node_tag"]).iter(1000):
-        found.update(tag for column in batch.values() for tags in column for tag in tags if tag)
+    chunks = [chunk.flatten() for name in TAGGED for chunk in parsed.data.column(name).chunks]
+    found = set(pc.unique(pa.chunked_array(chunks, pa.string())).drop_null().to_pylist())
     special = [PARTIAL, HEAD_TAG, ROOT] if HEAD_TAG in found else []
     return [*special, *sorted(found.difference(special))]
 
@@ -198,12 +208,13 @@ def known_tags(parsed: Dataset) -> list[str]:
 def read_rows(files: Sequence[Path], split: str, scratch: Path, skip_bad: bool, num_proc: int, tags: str) -> Dataset:
     """The sentences of the files with their trees, one per row, in the order of the files."""
     names = [str(file) for file in files]
+    parts = file_parts(names, num_proc)
     dataset = Dataset.from_generator(
         parsed_rows,
         features=PARSED,
         cache_dir=str(scratch),
-        gen_kwargs={"files": names, "skip_bad": skip_bad, "tags": tags},
-        num_proc=min(num_proc, len(files)) if min(num_proc, len(files)) > 1 else None,
+        gen_kwargs={"parts": parts, "skip_bad": skip_bad, "tags": tags},
+        num_proc=min(num_proc, len(parts)) if num_proc > 1 else None,
         split=NamedSplit(split),
         fingerprint=fingerprint(split, str(skip_bad), tags, *names, files=files),
     )
@@ -213,10 +224,16 @@ def read_rows(files: Sequence[Path], split: str, scratch: Path, skip_bad: bool, 
     return dataset
 
 
-def parsed_rows(files: Sequence[str], skip_bad: bool, tags: str) -> Iterator[dict[str, Any]]:
+def file_parts(files: Sequence[str], num_proc: int) -> list[tuple[str, range]]:
+    """What can be read apart: parts of files where there are few files, or else whole files."""
+    parts = num_proc if len(files) < 8 * num_proc else 1
+    return [(file, lines) for file in files for lines in line_ranges(Path(file), parts)]
+
+
+def parsed_rows(parts: Sequence[tuple[str, range]], skip_bad: bool, tags: str) -> Iterator[dict[str, Any]]:
     """A row for every sentence; a bad one has its error, and ends the reading unless bad ones are skipped."""
-    for file in files:
-        for example in read_file(Path(file)):
+    for file, lines in parts:
+        for example in read_file(Path(file), lines):
             if isinstance(example, TreebankError):
                 empty: dict[str, list] = {"words": [], "first_sibling": [], "leaf_tag": [], "node_tag": []}
                 yield {**empty, "tree": None, "lifted": None, "error": str(example)}
@@ -277,6 +294,7 @@ def tokenize_batch(
     number = {tag: index for index, tag in enumerate(tree_tags)}
     good = [row for row, error in enumerate(batch["error"]) if error is None]
     known = getattr(tokenizer, "known", None)  # a word vocabulary, the only kind with unknown words
+    telling = telling_classes(tokenizer)
     columns: dict[str, list] = {name: [] for name in (*ENCODED, *TAGGED, *COUNTS)}
     for row, pieces in zip(good, encode_sentences(tokenizer, [batch["words"][row] for row in good]), strict=True):
         words = batch["words"][row]
@@ -293,7 +311,8 @@ def tokenize_batch(
             "depth": max(depths),
             "depth_sum": sum(depths),
             "lifted": batch["lifted"][row],
-            "unknown": sum(word not in known for word in words) if known else 0,
+            "unknown": sum(word not in known for word in words) if known is not None else 0,
+            "told": sum(word[0] in telling for word in pieces),
         }
         for name, value in values.items():
             columns[name].append(value)

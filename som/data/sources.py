@@ -22,31 +22,36 @@ def source_files(source: Source, path: Path) -> list[Path]:
 
 
 def hub_sentences(name: str, split: str, skip_bad: bool = False) -> Iterator[str]:
-    """CoNLL-U sentences of a data set on the Hub, NAME[:CONFIGURATION], or in a folder, with words and heads."""
+    """CoNLL-U sentences of a data set on the Hub, NAME[:CONFIGURATION], or in a folder, with words and heads.
+
+    Relations are kept where there is a column of them."""
     dataset = _hub_split(name, split)
     words_column = _column(dataset, name, ("tokens", "words", "form"))
     heads_column = _column(dataset, name, ("head", "heads"))
+    relations_column = next((column for column in ("deprel", "relations") if column in dataset.column_names), None)
     for number, row in enumerate(dataset):
         try:
-            yield _hub_sentence(row[words_column], row[heads_column])
+            relations = row[relations_column] if relations_column else ["_"] * len(row[words_column])
+            yield _hub_sentence(row[words_column], row[heads_column], relations)
         except ValueError as error:
             if not skip_bad:
                 raise TreebankError(f"{name}: {split}, row {number}: {error}") from None
             yield f"# row {number}: {error}"  # no sentence, which is counted where it is read
 
 
-def _hub_sentence(words: Sequence[str], heads: Sequence[int | str | None]) -> str:
+def _hub_sentence(words: Sequence[str], heads: Sequence[int | str | None], relations: Sequence[str | None]) -> str:
     """CoNLL-U of a row; multi-word tokens have no head, and heads do not count them."""
-    if len(words) != len(heads):
-        raise ValueError(f"expected as many heads as words, got {len(heads)} for {len(words)}")
-    pairs = [(clean_word(word), str(head)) for word, head in zip(words, heads, strict=True)]
-    pairs = [(word, head) for word, head in pairs if head not in ("None", "_")]
-    for word, head in pairs:
+    for name, column in (("heads", heads), ("relations", relations)):
+        if len(words) != len(column):
+            raise ValueError(f"expected as many {name} as words, got {len(column)} for {len(words)}")
+    kept = [place for place, head in enumerate(heads) if str(head) not in ("None", "_")]
+    forms, numbers = [clean_word(words[place]) for place in kept], [str(heads[place]) for place in kept]
+    for word, head in zip(forms, numbers, strict=True):
         if not word or not HEAD.fullmatch(head):
             raise ValueError(f"expected words with the numbers of their heads, got {word!r} with {head!r}")
-    numbers = [int(head) for _, head in pairs]
-    check_heads(numbers)
-    return to_conllu([word for word, _ in pairs], numbers)
+    check_heads(list(map(int, numbers)))
+    given = [clean_word(str(relations[place] or "")) or "_" for place in kept]
+    return to_conllu(forms, list(map(int, numbers)), given)
 
 
 def _hub_split(name: str, split: str) -> Dataset:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
 from datasets import Dataset, Features, Value, load_from_disk
 from rich.table import Table
+from transformers import PreTrainedTokenizerFast
 
-from som.syntax import Tree
+from modeling_som.layout_som import NONE
+from modeling_som.sentences_som import encode_words
+from modeling_som.tokenization_som import load_tokenizer
+from som.syntax import Tags, Tree
 
-SHOWN = 30  # words of a tree that fits on a screen
-COUNTS = Features({name: Value("int32") for name in ("depth", "depth_sum", "lifted", "unknown")})
+SUMMARY = "som.json"  # also the sign that a folder holds prepared data
+RARE = 0.02  # share of unknown words that harms nobody
+TELLING = 0.2  # share of unknown words with a telling class; in English treebanks about a half, elsewhere next to none
+WORDS_SHOWN = 30  # words of a tree that fits on a screen
+COUNTS = Features({name: Value("int32") for name in ("depth", "depth_sum", "lifted", "unknown", "told")})
 
 
 def summarise(encoded: Dataset, num_slots: int) -> dict[str, Any]:
@@ -37,6 +46,7 @@ def summarise(encoded: Dataset, num_slots: int) -> dict[str, Any]:
         "lifted_sentences": int((lifted > 0).sum()),
         "clamped": int((depth > num_slots).sum()),
         "unknown": int(columns["unknown"].to_numpy().sum()),
+        "told": int(columns["told"].to_numpy().sum()),
     }
 
 
@@ -58,6 +68,7 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
         "words": lambda split: f"{split['words']:,}",
         "tokens a word": lambda split: f"{split['tokens'] / split['words']:.2f}",
         "unknown words": lambda split: f"{split['unknown'] / split['words']:.2%}",
+        "… class beyond case": lambda split: f"{split['told'] / max(split['unknown'], 1):.2%}",
         "tree depth, max": lambda split: f"{split['depth_max']}",
         "tree depth, median": lambda split: f"{split['depth_median']:g}",
         "tree depth, mean": lambda split: f"{split['depth_mean']:.2f}",
@@ -70,11 +81,45 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     return table
 
 
-def typical_tree(folder: str | Path) -> Tree | None:
+def vocabulary_advice(summary: Mapping[str, Any]) -> str:
+    """A hint where the classes of unknown words, which were made for English, tell little of a language's words."""
+    unknown, told, words = (summary["splits"]["validation"][name] for name in ("unknown", "told", "words"))
+    if unknown < RARE * words or told >= TELLING * unknown:
+        return ""
+    share = f"of {unknown / words:.0%} unknown words in the validation split, {told / unknown:.0%}"
+    return f"UNK classes are made for English: {share} have one that tells more than case; try --tokenizer bpe:8000"
+
+
+class Typical(NamedTuple):
+    """A tree to show, and the tags of its nodes where the data have them."""
+
+    tree: Tree
+    tags: Tags | None
+
+
+def typical_tree(folder: str | Path) -> Typical | None:
     """A tree to show: the first of the training split that is neither very short nor very long, or the shortest.
 
     None if that does not fit on a screen."""
     train = load_from_disk(str(folder))["train"]
     lengths = [len(words) for words in train[: min(len(train), 1000)]["words"]]
     row = min(range(len(lengths)), key=lambda row: (0, row) if 6 <= lengths[row] <= 12 else (1, lengths[row]))
-    return Tree.parse(train[row]["tree"]) if lengths[row] <= SHOWN else None
+    if lengths[row] > WORDS_SHOWN:
+        return None
+    return Typical(Tree.parse(train[row]["tree"]), row_tags(train[row], load_tokenizer(folder), tag_names(folder)))
+
+
+def tag_names(folder: str | Path) -> list[str]:
+    """What the numbers of tags in prepared data mean."""
+    return json.loads((Path(folder) / SUMMARY).read_text(encoding="utf-8")).get("tree_tags", [])
+
+
+def row_tags(row: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast, names: Sequence[str]) -> Tags | None:
+    """The tags of a prepared sentence, one per word, None for those that the training split is without; None where
+    there are no others."""
+    columns = [row.get(name, ()) for name in ("leaf_tag", "node_tag")]
+    if all(tag == NONE for column in columns for tag in column):
+        return None
+    starts = list(accumulate(map(len, encode_words(tokenizer, row["words"])), initial=1))[:-1]
+    found = ([column[start] for start in starts] for column in columns)
+    return Tags(*(tuple(names[tag] if tag != NONE else None for tag in tags) for tags in found))

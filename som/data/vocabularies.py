@@ -21,6 +21,7 @@ PAD, UNK, BOS, EOS = "<pad>", "<unk>", "<s>", "</s>"
 GPT2_END, GPT2_PAD = "<|endoftext|>", "<|pad|>"
 ABBREVIATIONS = r"(?:Co|Corp|Dr|Inc|Jr|Ltd|Mr|Mrs|Ms|Prof|Sr|St|etc|vs)\."
 ALNUM = r"[\p{L}\p{M}\p{N}]"
+CASE = {"UNK", "LC", "INITC", "KNOWNLC", "CAPS"}  # parts of UNK classes
 URL = r"(?:https?://|www\.)\S*[^\s.,;:!?'\"’”)\]}>]"  # without the marks behind it
 LOCAL = r"[\p{L}\p{N}._%+-]"  # characters of an e-mail address before the @; tried once per run of them
 EMAIL = rf"(?<!{LOCAL}){LOCAL}++@[\p{{L}}\p{{N}}_-]++(?:\.[\p{{L}}\p{{N}}_-]++)++"
@@ -81,7 +82,13 @@ def word_tokenizer(sentences: Iterable[Sequence[str]], min_count: int = 2) -> SO
     tokens = (*specials, *sorted(classes - {"UNK"}), *known)
     backend = Tokenizer(models.WordLevel({token: index for index, token in enumerate(tokens)}, unk_token=UNK))
     set_word_rules(backend, known)
-    return finish(SOMTokenizer, backend, pad_token=PAD, unk_token=UNK, bos_token=BOS, eos_token=EOS)
+    return with_special_tokens(SOMTokenizer, backend, pad_token=PAD, unk_token=UNK, bos_token=BOS, eos_token=EOS)
+
+
+def telling_classes(tokenizer: PreTrainedTokenizerFast) -> set[int]:
+    """The UNK classes that tell more of a word than its case: an ending, a number, a hyphen; none of byte pairs."""
+    classes = getattr(tokenizer, "classes", {})
+    return {index for name, index in classes.items() if not CASE.issuperset(name.split("-"))}
 
 
 def set_word_rules(backend: Tokenizer, words: Iterable[str]) -> None:
@@ -102,14 +109,16 @@ def bpe_tokenizer(size: int, sentences: Iterable[Sequence[str]]) -> PreTrainedTo
         vocab_size=size, special_tokens=specials, initial_alphabet=alphabet, show_progress=False
     )
     backend.train_from_iterator((" ".join(words) for words in sentences), trainer)
-    return finish(PreTrainedTokenizerFast, backend, pad_token=PAD, bos_token=BOS, eos_token=EOS)
+    return with_special_tokens(PreTrainedTokenizerFast, backend, pad_token=PAD, bos_token=BOS, eos_token=EOS)
 
 
 def gpt2_tokenizer(folder: Path | None = None) -> PreTrainedTokenizerFast:
     """GPT-2's 50,257 byte pairs and a PAD; its end-of-text token is both BOS and EOS, as it is in GPT-2."""
     vocabulary, merges = (gpt2_file(folder, name) for name in ("vocab.json", "merges.txt"))
     backend = byte_level(models.BPE.from_file(vocabulary, merges))
-    return finish(PreTrainedTokenizerFast, backend, pad_token=GPT2_PAD, bos_token=GPT2_END, eos_token=GPT2_END)
+    return with_special_tokens(
+        PreTrainedTokenizerFast, backend, pad_token=GPT2_PAD, bos_token=GPT2_END, eos_token=GPT2_END
+    )
 
 
 def gpt2_file(folder: Path | None, name: str) -> str:
@@ -150,7 +159,7 @@ def byte_level(model: models.BPE) -> Tokenizer:
     return backend
 
 
-def finish(tokenizer_class: type[Fast], backend: Tokenizer, bos_token: str, **tokens: str) -> Fast:
+def with_special_tokens(tokenizer_class: type[Fast], backend: Tokenizer, bos_token: str, **tokens: str) -> Fast:
     """The tokenizer with its special tokens and the conventions that `SOMTokenizer` explains."""
     backend.add_special_tokens([AddedToken(token, normalized=False) for token in (bos_token, *tokens.values())])
     backend.post_processor = processors.TemplateProcessing(

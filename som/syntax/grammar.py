@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 
-SIZES = {"train": 10_000, "validation": 1_000, "test": 1_000}
+SPLIT_SIZES = {"train": 10_000, "validation": 1_000, "test": 1_000}
 PAIRS_PER_KIND = 100
 PAIR_KINDS = (
     "agreement_prepositional_phrase",
@@ -450,10 +450,10 @@ def conllu(nodes: list[Node], name: str) -> str:
 
 def builtin_treebank(split: str, seed: int = 0) -> Iterator[str]:
     """The sentences of a split, `train`, `validation` or `test`, each a block of CoNLL-U."""
-    if split not in SIZES:
-        raise ValueError(f"the built-in treebank has the splits {', '.join(SIZES)}, got {split!r}")
+    if split not in SPLIT_SIZES:
+        raise ValueError(f"the built-in treebank has the splits {', '.join(SPLIT_SIZES)}, got {split!r}")
     sentences = distinct(split, Grammar(f"{split} {seed}").sentence)
-    for index, nodes in enumerate(islice(sentences, SIZES[split]), 1):
+    for index, nodes in enumerate(islice(sentences, SPLIT_SIZES[split]), 1):
         yield conllu(nodes, f"builtin-{split}-{seed}-{index}")
 
 

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import gzip
 import re
+import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from heapq import heappop, heappush
 from importlib import import_module
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
-from som.syntax.labels import NO_CHAIN, PARTIAL, Tags, dependency_tags
+from som.syntax.labels import NO_CHAIN, PARTIAL, ROOT, Tags, dependency_tags
 from som.syntax.trees import Tree, unescape
 
 CONVERSION_VERSION = 1  # part of every cache key: raise it when the same file is to give other trees
-SUFFIXES = (".conllu", ".conll", ".mrg", ".parse", ".ptb")  # what counts as a treebank file in a folder
+TREEBANK_SUFFIXES = (".conllu", ".conll", ".mrg", ".parse", ".ptb")  # what counts as a treebank file in a folder
 SPLITS = ("train", "validation", "test")
 WSJ_SECTIONS = {"train": range(2, 22), "validation": (24,), "test": (23,)}
 NOT_WORDS = re.compile(r"\d+[-.]\d+")  # numbers of multi-word tokens (3-4) and of empty nodes (5.1)
 HEAD = re.compile("[0-9]{1,9}")
-ESCAPES = {"-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}  # besides the brackets that trees escape
+ALL_LINES = range(1, sys.maxsize)
+SQUARE_AND_CURLY = {"-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}  # besides the brackets that trees escape
 
 
 class TreebankError(ValueError):
@@ -51,16 +55,23 @@ def read_treebank(paths: Iterable[str | Path]) -> Iterator[Example]:
             yield example
 
 
-def read_file(path: Path) -> Iterator[Example | TreebankError]:
-    """Every sentence of one file; where one cannot be read there is an error in its place, and reading goes on."""
+def read_file(path: Path, lines: range = ALL_LINES) -> Iterator[Example | TreebankError]:
+    """Every sentence of one file; where one cannot be read there is an error in its place, and reading goes on.
+
+    Of several processes, each reads the sentences that begin in the lines of its part (`line_ranges`)."""
     try:
         for block in _blocks(path):
+            if block.line < lines.start:
+                continue
+            if block.line >= lines.stop:
+                return
             try:
                 yield block.example()
             except TreebankError as error:
                 yield error
     except TreebankError as error:
-        yield error
+        if lines.stop == ALL_LINES.stop:  # of the file, not of a sentence, so the last part alone reports it
+            yield error
 
 
 # Files
@@ -71,10 +82,12 @@ def treebank_files(paths: Iterable[str | Path]) -> list[Path]:
     files: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
-            inside = [file for file in files_in(path) if file.name.lower().removesuffix(".gz").endswith(SUFFIXES)]
+            inside = [
+                file for file in files_in(path) if file.name.lower().removesuffix(".gz").endswith(TREEBANK_SUFFIXES)
+            ]
             if not inside:
                 raise TreebankError(
-                    f"{path}: expected files *{', *'.join(SUFFIXES)} (or .gz) in this folder, found none"
+                    f"{path}: expected files *{', *'.join(TREEBANK_SUFFIXES)} (or .gz) in this folder, found none"
                 )
             files += inside
         elif path.is_file():
@@ -99,7 +112,7 @@ def wsj_files(folder: str | Path) -> dict[str, list[Path]]:
 
 
 def listed_files(folder: str | Path, lists: Iterable[str | Path]) -> list[Path]:
-    """The files that the lists name, one file or sub-folder of the folder a line."""
+    """The files that the lists name, one file or sub-folder of the folder per line."""
     files: list[Path] = []
     for list_file in map(Path, lists):
         for number, line in _lines(list_file):
@@ -120,11 +133,27 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """The lines and their numbers; bytes that are no UTF-8 become surrogates, which no good file has."""
     number = 0
     try:
-        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+        with _open(path) as file:
             for number, line in enumerate(file, start=1):  # noqa: B007  # the number is also for the error below
                 yield number, line.decode("utf-8-sig" if number == 1 else "utf-8", "surrogateescape").rstrip("\r\n")
     except (OSError, EOFError, zlib.error) as error:
         raise TreebankError(f"{path}:{number + 1}: expected a readable file, got: {error}") from None
+
+
+def _open(path: Path) -> BinaryIO:
+    return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else open(path, "rb")
+
+
+def line_ranges(path: Path, parts: int) -> list[range]:
+    """The lines of a file in parts of equal size; the last one goes on to the end, however far that is."""
+    if parts == 1:
+        return [ALL_LINES]
+    count = 0
+    with suppress(OSError, EOFError, zlib.error), _open(path) as file:  # a damaged file is for `read_file` to report
+        for chunk in iter(partial(file.read, 1 << 20), b""):
+            count += chunk.count(b"\n")
+    starts = [1 + count * part // parts for part in range(parts)]
+    return [range(start, stop) for start, stop in pairwise([*starts, ALL_LINES.stop])]
 
 
 def is_text(line: str) -> bool:
@@ -200,26 +229,30 @@ def _example_from_conllu(block: Block) -> Example:
     if not words:
         raise block.error(0, "expected a sentence, got only comments")
     try:
-        tree, lifted = tree_from_heads(words, heads)
+        check_heads(heads)
     except HeadError as error:
         raise block.error(offsets[error.word], str(error)) from None
+    projective, lifted = lift(heads)
+    tree = merge_dependents(words, projective)
     source, given = f"{block.path}:{block.line}", tuple(relations)
     if any(relation in ("", "_") for relation in given):
         return Example(tuple(words), tree, source, lifted, heads=tuple(heads))
-    tags = dependency_tags(lift(heads)[0], given)
+    tags = dependency_tags(projective, given)
     return Example(tuple(words), tree, source, lifted, tags, tuple(heads), given)
 
 
-def to_conllu(words: Sequence[str], heads: Sequence[int], comment: str = "") -> str:
-    """A sentence as CoNLL-U, with nothing but words and heads.
+def to_conllu(
+    words: Sequence[str], heads: Sequence[int], relations: Sequence[str] | None = None, comment: str = ""
+) -> str:
+    """A sentence as CoNLL-U, with nothing but words, heads and, where they are known, relations.
 
     >>> print(to_conllu(["dogs", "bark"], [2, 0]).replace("\\t", " "), end="")
     1 dogs _ _ _ _ 2 _ _ _
     2 bark _ _ _ _ 0 _ _ _
     <BLANKLINE>
     """
-    numbered = enumerate(zip(words, heads, strict=True), start=1)
-    rows = (f"{i}\t{word}\t_\t_\t_\t_\t{head}\t_\t_\t_" for i, (word, head) in numbered)
+    numbered = enumerate(zip(words, heads, relations or ["_"] * len(words), strict=True), start=1)
+    rows = (f"{i}\t{word}\t_\t_\t_\t_\t{head}\t{relation}\t_\t_" for i, (word, head, relation) in numbered)
     return "\n".join([*([f"# {comment}"] if comment else []), *rows, "", ""])
 
 
@@ -229,7 +262,7 @@ def clean_word(word: str) -> str:
     >>> clean_word("-LRB-"), clean_word("1 000"), clean_word("F-16")
     ('(', '1_000', 'F-16')
     """
-    word = ESCAPES.get(word, unescape(word))
+    word = SQUARE_AND_CURLY.get(word, unescape(word))
     return word if word.isalnum() else "_".join(word.split())
 
 
@@ -251,7 +284,16 @@ def tree_from_heads(words: Sequence[str], heads: Sequence[int]) -> tuple[Tree, i
     ((the old dog) barks loudly) 0
     """
     check_heads(heads)
-    heads, lifted = lift(heads)
+    projective, lifted = lift(heads)
+    return merge_dependents(words, projective), lifted
+
+
+def merge_dependents(words: Sequence[str], heads: Sequence[int]) -> Tree:
+    """The constituents of a projective dependency tree: each is a head with all its dependents, in surface order.
+
+    >>> print(merge_dependents("the old dog barks loudly".split(), [3, 3, 4, 0, 4]))
+    ((the old dog) barks loudly)
+    """
     family = [[word] for word in range(len(words))]  # a head and its dependents
     for word, head in enumerate(heads):
         if head:
@@ -261,7 +303,7 @@ def tree_from_heads(words: Sequence[str], heads: Sequence[int]) -> tuple[Tree, i
         if len(family[word]) > 1:
             nodes[word] = Tree(tuple(nodes[member] for member in sorted(family[word])))
     root = nodes[heads.index(0)]
-    return root if isinstance(root, Tree) else Tree((root,)), lifted
+    return root if isinstance(root, Tree) else Tree((root,))
 
 
 def check_heads(heads: Sequence[int]) -> None:
@@ -445,8 +487,8 @@ def parse_text(lines: Iterable[str], parser: str) -> Iterator[str]:
     parsers = {"spacy": _spacy_sentences, "stanza": _stanza_sentences}
     if name not in parsers:
         raise ValueError(f"expected the parser spacy[:MODEL] or stanza[:LANGUAGE], got {parser!r}")
-    for words, heads in parsers[name](model, lines):
-        yield to_conllu([clean_word(word) for word in words], heads, comment=f"silver = {parser}")
+    for words, heads, relations in parsers[name](model, lines):
+        yield to_conllu([clean_word(word) for word in words], heads, relations, comment=f"silver = {parser}")
 
 
 def _installed(name: str) -> Any:
@@ -465,19 +507,25 @@ def spacy_pipeline(model: str = "") -> Any:
         raise ValueError(f"spaCy has no model {model!r}: python -m spacy download {model}") from None
 
 
-def _spacy_sentences(model: str, texts: Iterable[str]) -> Iterator[tuple[list[str], list[int]]]:
+Parsed = tuple[list[str], list[int], list[str]]  # words, heads, relations
+
+
+def _spacy_sentences(model: str, texts: Iterable[str]) -> Iterator[Parsed]:
     for document in spacy_pipeline(model).pipe(texts):
         for sentence in document.sents:
             tokens = [token for token in sentence if not token.is_space]  # such tokens have no dependents
             number = {token.i: position for position, token in enumerate(tokens, start=1)}
+            heads = [0 if t.head.i == t.i else number[t.head.i] for t in tokens]
+            relations = [t.dep_ if head else ROOT for t, head in zip(tokens, heads, strict=True)]  # spaCy's is ROOT
             if tokens:
-                yield [t.text for t in tokens], [0 if t.head.i == t.i else number[t.head.i] for t in tokens]
+                yield [t.text for t in tokens], heads, [relation or "_" for relation in relations]
 
 
-def _stanza_sentences(language: str, texts: Iterable[str]) -> Iterator[tuple[list[str], list[int]]]:
+def _stanza_sentences(language: str, texts: Iterable[str]) -> Iterator[Parsed]:
     pipeline = _installed("stanza").Pipeline(
         language or "en", processors="tokenize,mwt,pos,lemma,depparse", verbose=False
     )
     for text in texts:
         for sentence in pipeline(text).sentences:
-            yield [word.text for word in sentence.words], [word.head for word in sentence.words]
+            words = sentence.words
+            yield [word.text for word in words], [word.head for word in words], [word.deprel for word in words]

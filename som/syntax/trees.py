@@ -93,7 +93,7 @@ class Tree:
         return spans
 
     def to_nltk(self, label: str = "*") -> nltk.Tree:
-        """The same tree for nltk and svgling, whose constituents need a label.
+        """The same tree for nltk, whose constituents need a label.
 
         >>> Tree.parse("(the (old dog) barks)").to_nltk("X").pformat()
         '(X the (X old dog) barks)'

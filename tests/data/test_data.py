@@ -10,7 +10,7 @@ from modeling_som.sentences_som import running_text
 from som.data.collator import SOMCollator
 from som.data.datasets import (
     ENCODED,
-    LOCK,
+    PREPARE_LOCK,
     SPLITS,
     fingerprint,
     in_use,
@@ -19,8 +19,9 @@ from som.data.datasets import (
     treebank_dataset,
 )
 from som.data.sources import hub_sentences
-from som.data.summary import typical_tree
+from som.data.summary import typical_tree, vocabulary_advice
 from som.data.vocabularies import make_tokenizer
+from som.syntax.labels import Tags
 from som.syntax.oracle import first_siblings, gold_depths, tree_from_depths
 from som.syntax.treebanks import TreebankError, read_treebank, to_conllu
 from som.syntax.trees import Tree, binarise
@@ -83,6 +84,7 @@ def test_the_summary_counts_what_is_there(files, tmp_path):
         "lifted_sentences": 1,
         "clamped": 1,
         "unknown": 0,
+        "told": 0,
         "skipped": 0,
     }
     assert summary["splits"]["validation"]["unknown"] == 2
@@ -132,6 +134,25 @@ def test_rows_keep_the_order_of_the_files_whatever_the_number_of_processes(tmp_p
     for split in load_from_disk(tmp_path / "out").values():
         assert split["words"][:] == expected
     assert summary["splits"]["test"]["sentences"] == 150
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_one_file_is_read_by_several_processes(tmp_path, end):
+    file = tmp_path / "one.conllu"
+    sentences = [to_conllu([f"w{number}"] * (1 + number % 3), [0, 1, 1][: 1 + number % 3]) for number in range(40)]
+    file.write_bytes("".join(sentences).replace("\n", end).encode())
+    splits = dict.fromkeys(("train", "validation", "test"), [file])
+    whole, shared = (prepare(splits, tmp_path / str(count), num_proc=count) for count in (1, 3))
+    assert whole == shared
+    one, three = (load_from_disk(tmp_path / str(count))["train"] for count in (1, 3))
+    assert one[:] == three[:]
+
+
+def test_of_several_processes_the_first_error_in_the_file_is_reported(tmp_path):
+    file, good = tmp_path / "one.conllu", to_conllu(["a", "b"], [2, 0])
+    file.write_text(good * 20 + "1\tbad\n\n" + good * 40 + "1\tworse\n\n" + good * 20)
+    with pytest.raises(TreebankError, match="one.conllu:61: expected 10 columns"):
+        prepare(dict.fromkeys(("train", "validation", "test"), [file]), tmp_path / "out", num_proc=2)
 
 
 def test_a_changed_file_changes_the_data(files, tmp_path):
@@ -301,7 +322,7 @@ def test_an_eos_that_is_also_bos_or_pad_is_still_a_label_at_the_end_of_a_row():
 
 def test_the_tree_to_show_is_a_typical_one(files, tmp_path):
     prepare(files, tmp_path / "out")
-    assert typical_tree(tmp_path / "out").words() == tuple(HEARING[0])
+    assert typical_tree(tmp_path / "out").tree.words() == tuple(HEARING[0])
 
 
 def test_a_tree_too_long_to_look_at_is_not_shown(tmp_path):
@@ -311,7 +332,36 @@ def test_a_tree_too_long_to_look_at_is_not_shown(tmp_path):
         (tmp_path / name).write_text(text)
         prepare({split: [tmp_path / name] for split in ("train", "validation", "test")}, tmp_path / f"{name}-out")
     assert typical_tree(tmp_path / "long-out") is None
-    assert typical_tree(tmp_path / "both-out").words() == tuple(short)
+    assert typical_tree(tmp_path / "both-out").tree.words() == tuple(short)
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe:300"])
+def test_the_tree_to_show_has_the_labels_of_the_data(tmp_path, kind):
+    relations = ["det", "root", "mark", "obj"]
+    (tmp_path / "a.conllu").write_text(to_conllu(["This", "is", "unbelievable", "!"], [2, 0, 4, 2], relations))
+    prepare({split: [tmp_path / "a.conllu"] for split in SPLITS}, tmp_path / "out", tokenizer=kind)
+    tags = typical_tree(tmp_path / "out").tags
+    assert tags == Tags(("det", "head", "mark", "head"), (None, "partial", "root", "obj"))
+
+
+def test_relations_of_others_are_kept(tmp_path):
+    rows = {"tokens": [["du", "de", "le", "chat"], ["chat"]], "head": [["None", "3", "3", "0"], ["0"]]}
+    relations = {"deprel": [["_", "case", "det", "root"], [None]]}
+    Dataset.from_dict({**rows, **relations}).to_parquet(tmp_path / "hub" / "train.parquet")
+    sentences = [to_conllu(["de", "le", "chat"], [3, 3, 0], ["case", "det", "root"]), to_conllu(["chat"], [0])]
+    assert list(hub_sentences(str(tmp_path / "hub"), "train")) == sentences
+
+
+def test_a_vocabulary_whose_classes_tell_nothing_is_advised_against(tmp_path):
+    """Of a script without case and English endings, unknown words are all alike."""
+    for name, words in (("en", ["dog", "dogs", "walking", "1,234"]), ("th", ["หมา", "แมว", "นก", "ปลา"])):
+        (tmp_path / name).write_text("".join(to_conllu([word, word[::-1]], [2, 0]) for word in words))
+        summary = prepare({split: [tmp_path / name] for split in SPLITS}, tmp_path / f"{name}-out")
+        counts = summary["splits"]["validation"]
+        assert (counts["unknown"], counts["told"]) == ((8, 4) if name == "en" else (8, 0))
+        assert ("--tokenizer bpe:8000" in vocabulary_advice(summary)) == (name == "th")
+    summary = prepare({split: [tmp_path / "th"] for split in SPLITS}, tmp_path / "bpe-out", tokenizer="bpe:300")
+    assert vocabulary_advice(summary) == ""
 
 
 def test_what_a_killed_preparation_left_is_removed_by_the_next_one_alone(files, tmp_path):
@@ -320,7 +370,7 @@ def test_what_a_killed_preparation_left_is_removed_by_the_next_one_alone(files, 
     for folder in (left, used, foreign):
         folder.mkdir()
         (folder / "data").write_text("x")
-    (left / LOCK).touch()
+    (left / PREPARE_LOCK).touch()
     with in_use(used):
         prepare(files, tmp_path / "out")
         assert [folder.exists() for folder in (left, used, foreign)] == [False, True, True]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from modeling_som.sentences_som import encode, encode_sentences, encode_words, group_by_word
-from modeling_som.tokenization_som import never_generated, unk_class
+from modeling_som.tokenization_som import continuing_tokens, never_generated, unk_class
 from som.data.vocabularies import make_tokenizer
 
 GPT2 = Path(__file__).parents[3] / "shared" / "data" / "gpt2-bpe"
@@ -118,6 +118,22 @@ def test_byte_pairs_are_handed_out_to_the_right_words_in_any_script(words):
     groups = encode_words(TINY, words)
     assert len(groups) == len(words)
     assert ["".join(TINY.decode(group).split()) for group in groups] == words
+    assert all(pieces_that_begin_a_word(TINY, group) == [0] for group in groups)
+
+
+def pieces_that_begin_a_word(tokenizer, ids) -> list[int]:
+    continues = continuing_tokens(tokenizer)
+    return [place for place, token in enumerate(ids) if not continues[token]]
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+@pytest.mark.parametrize("word", ["Yahoo!", "who's", "Sept.", "ha[[y", "w/", "+1", ":P", "xin chào", "#audiobooks"])
+def test_a_word_that_text_would_split_is_one_unit_where_it_is_given_as_one(kind, word):
+    tokenizer = vocabulary(kind)
+    before, (ids, *_) = encode(tokenizer, ["The", "cat"]), encode_words(tokenizer, [word])
+    assert pieces_that_begin_a_word(tokenizer, ids) == [0]
+    assert tokenizer.decode(ids).strip() == word.replace(" ", "_")
+    assert encode(tokenizer, ["The", word, "cat"], words=True).ids == [*before.ids[:2], *ids, *before.ids[2:]]
 
 
 def test_many_sentences_at_once_are_the_sentences_one_by_one():

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from som.syntax.grammar import PAIR_KINDS, PAIRS_PER_KIND, SIZES, builtin_treebank, minimal_pairs, split_of
+from som.syntax.grammar import PAIR_KINDS, PAIRS_PER_KIND, SPLIT_SIZES, builtin_treebank, minimal_pairs, split_of
 
 Rows = list[list[str]]
 
@@ -19,7 +19,7 @@ def text_of(rows: Rows) -> str:
 
 @pytest.fixture(scope="module")
 def treebank() -> dict[str, list[Rows]]:
-    return {split: [rows_of(block) for block in builtin_treebank(split)] for split in SIZES}
+    return {split: [rows_of(block) for block in builtin_treebank(split)] for split in SPLIT_SIZES}
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +34,8 @@ def numbers(treebank) -> dict[str, str]:
 
 def test_every_split_has_its_size_and_no_sentence_twice(treebank):
     texts = [text_of(rows) for sentences in treebank.values() for rows in sentences]
-    assert {split: len(sentences) for split, sentences in treebank.items()} == SIZES
-    assert len(set(texts)) == len(texts) == sum(SIZES.values())
+    assert {split: len(sentences) for split, sentences in treebank.items()} == SPLIT_SIZES
+    assert len(set(texts)) == len(texts) == sum(SPLIT_SIZES.values())
 
 
 def test_splits_of_different_seeds_are_disjoint_as_well(treebank):

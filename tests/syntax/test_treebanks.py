@@ -15,6 +15,7 @@ from som.syntax.treebanks import (
     HeadError,
     TreebankError,
     lift,
+    line_ranges,
     listed_files,
     parse_text,
     read_file,
@@ -189,6 +190,22 @@ def test_reading_goes_on_after_a_bad_sentence(tmp_path):
     assert [isinstance(example, TreebankError) for example in read] == [False, False, True, False, False]
 
 
+@pytest.mark.parametrize("parts", [1, 2, 3, 7, 40])
+@pytest.mark.parametrize("text, name", [(CONLLU * 5, "a.conllu"), (PTB * 5, "a.mrg"), ("(X (Y y))", "a.mrg")])
+def test_the_parts_of_a_file_have_every_sentence_once(tmp_path, text, name, parts):
+    file = write(tmp_path / name, text)
+    read = [example for lines in line_ranges(file, parts) for example in read_file(file, lines)]
+    assert list(map(repr, read)) == list(map(repr, read_file(file)))  # errors, too
+
+
+@pytest.mark.parametrize("content", [b"", gzip.compress((CONLLU.encode() + b"\n") * 1000)[:-20]])
+def test_what_is_wrong_with_a_file_is_reported_once_by_its_parts(tmp_path, content):
+    (tmp_path / "a.gz").write_bytes(content)
+    read = [example for lines in line_ranges(tmp_path / "a.gz", 3) for example in read_file(tmp_path / "a.gz", lines)]
+    assert sum(isinstance(example, TreebankError) for example in read) == 1
+    assert list(map(repr, read)) == list(map(repr, read_file(tmp_path / "a.gz")))
+
+
 def all_heads(length):
     """Every dependency tree over so many words."""
     for heads in product(range(length + 1), repeat=length):
@@ -337,8 +354,9 @@ def test_arbitrary_bytes_give_only_our_error(tmp_path, data):
             assert isinstance(example, TreebankError | Example)
 
 
-def token(i, text, head, is_space=False):
-    return SimpleNamespace(i=i, text=text, head=SimpleNamespace(i=head), is_space=is_space)
+def token(i, text, head, is_space=False, dep="nsubj"):
+    dep = "ROOT" if i == head else dep
+    return SimpleNamespace(i=i, text=text, head=SimpleNamespace(i=head), is_space=is_space, dep_=dep)
 
 
 def test_spacy_and_stanza_parses_become_conllu(monkeypatch):
@@ -346,14 +364,15 @@ def test_spacy_and_stanza_parses_become_conllu(monkeypatch):
         sents=[[token(0, "Dogs", 2), token(1, " ", 0, is_space=True), token(2, "bark", 2)], [token(3, "Yes", 3)]]
     )
     spacy = SimpleNamespace(load=lambda name: SimpleNamespace(pipe=lambda texts: [document for _ in texts]))
-    sentence = SimpleNamespace(words=[SimpleNamespace(text="Dogs", head=2), SimpleNamespace(text="bark", head=0)])
+    words = [SimpleNamespace(text="Dogs", head=2, deprel="nsubj"), SimpleNamespace(text="bark", head=0, deprel="root")]
+    sentence = SimpleNamespace(words=words)
     stanza = SimpleNamespace(Pipeline=lambda *a, **k: lambda text: SimpleNamespace(sentences=[sentence]))
     monkeypatch.setitem(sys.modules, "spacy", spacy)
     monkeypatch.setitem(sys.modules, "stanza", stanza)
-    dogs = (["Dogs", "bark"], [2, 0])
+    dogs = (["Dogs", "bark"], [2, 0], ["nsubj", "root"])
     assert list(parse_text(["Dogs  bark Yes"], "spacy:mine")) == [
         to_conllu(*dogs, comment="silver = spacy:mine"),
-        to_conllu(["Yes"], [0], comment="silver = spacy:mine"),
+        to_conllu(["Yes"], [0], ["root"], comment="silver = spacy:mine"),
     ]
     assert list(parse_text(["Dogs bark"], "stanza")) == [to_conllu(*dogs, comment="silver = stanza")]
 
