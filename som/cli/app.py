@@ -37,6 +37,7 @@ def app_command(args: argparse.Namespace) -> None:
         find_checkpoint(model)
     if find_spec("gradio") is None:
         raise ImportError("the app needs Gradio: pip install 'som-lm[app]'")
-    from som.view import app, serve
+    from som.view import SHIPPED_TITLE, app, serve
 
-    serve(app(args.model or [None]), args.port, args.open)
+    models = {model: model for model in args.model or ()} or {SHIPPED_TITLE: None}
+    serve(app(models), args.port, args.open)

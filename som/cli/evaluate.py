@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from som.cli.options import add_command, add_device, add_method, check_files, say_next
-from som.cli.output import check_outputs, print_json, write_picture
+from som.cli.options import add_command, add_device, add_method, check_files, check_method, say_next
+from som.cli.output import check_outputs, check_page, print_json, write_out, write_picture
 from som.locating import find_checkpoint
 from som.progress import progress
 from som.provenance import provenance
@@ -25,6 +26,7 @@ def add_evaluate(commands: Any) -> None:
         "measure a model on treebanks, SyntaxGym's suites or BLiMP's pairs",
         "  som evaluate runs/en --treebank en-test.conllu --gold\n"
         "  som evaluate runs/en --treebank en-test.conllu --method marginal --json results.json\n"
+        "  som evaluate runs/en --treebank en-test.conllu --report en.html\n"
         "  som evaluate runs/en --syntaxgym suites --competitors sg_results_summary.csv --chart circuits.svg\n"
         "  som evaluate runs/en --blimp blimp.jsonl.gz",
     )
@@ -39,10 +41,13 @@ def add_evaluate(commands: Any) -> None:
     add_method(parser)
     parser.add_argument("--seed", type=int, default=0, help="of the particles (default: 0)")
     parser.add_argument("--json", metavar="FILE", help="also write the report to FILE, or print only it for -")
+    note = "also write it as a web page, with trees of the treebank and what is wrong in them"
+    parser.add_argument("--report", metavar="F.html", help=note)
 
 
 def evaluate_command(args: argparse.Namespace) -> None:
-    check_outputs(args.chart, args.json)
+    check_outputs(args.chart, args.json, args.report)
+    check_page(args.report)
     check_inputs(args)
     made_with = provenance()
     from rich.console import Console
@@ -67,8 +72,11 @@ def evaluate_command(args: argparse.Namespace) -> None:
         print_json({"command": args.line, **made_with, **sections}, args.json)
     if args.json and args.json != "-" and args.checkpoint:
         say_next(shlex.join(["som", "push", args.checkpoint, "OWNER/NAME", "--results", args.json]))
+    compared = []
     if args.competitors or args.chart:
-        compare(args, results["syntaxgym"], others, console)
+        compared = [show_competitors(args, results["syntaxgym"], others, console)]
+    if args.report:
+        write_evaluation_report(args, model, tokenizer, system.is_som, results, compared)
 
 
 def check_inputs(args: argparse.Namespace) -> None:
@@ -77,6 +85,7 @@ def check_inputs(args: argparse.Namespace) -> None:
         raise ValueError("--competitors and --chart are about --syntaxgym, which is not given")
     if not (args.treebank or args.syntaxgym or args.blimp):
         raise ValueError("expected something to measure on: --treebank, --syntaxgym or --blimp")
+    check_method(args)
     treebank_files(args.treebank or [])
     check_files(filter(None, (args.blimp, args.competitors)))
     if args.syntaxgym and not Path(args.syntaxgym).is_dir():
@@ -89,7 +98,7 @@ def evaluations(args: argparse.Namespace, system: Any) -> dict[str, Callable]:
     """What is to be measured, by section of the report, with everything it needs but the model."""
     from som.evaluation import load_suites, read_blimp
 
-    evaluate, evaluate_syntaxgym, evaluate_blimp = measures(args, system)
+    evaluate, evaluate_syntaxgym, evaluate_blimp = evaluators(args, system)
     jobs: dict[str, Callable] = {}
     if args.treebank:
         name = " + ".join(file.name.partition(".")[0] for file in treebank_files(args.treebank))
@@ -103,7 +112,7 @@ def evaluations(args: argparse.Namespace, system: Any) -> dict[str, Callable]:
     return jobs
 
 
-def measures(args: argparse.Namespace, system: Any) -> tuple[Callable, Callable, Callable]:
+def evaluators(args: argparse.Namespace, system: Any) -> tuple[Callable, Callable, Callable]:
     """The functions that measure a system on treebanks, SyntaxGym and BLiMP; only SOMs have a choice of methods."""
     from som.evaluation import evaluate, evaluate_blimp, evaluate_syntaxgym
 
@@ -116,12 +125,29 @@ def measures(args: argparse.Namespace, system: Any) -> tuple[Callable, Callable,
     return partial(evaluate, **options), partial(evaluate_syntaxgym, **options), partial(evaluate_blimp, **options)
 
 
-def compare(args: argparse.Namespace, report: Any, others: dict[str, Any], console: Any) -> None:
-    """Show a model's SyntaxGym scores beside those of others."""
+def show_competitors(args: argparse.Namespace, report: Any, others: dict[str, Any], console: Any) -> Any:
+    """Show a model's SyntaxGym scores beside those of others; their table."""
     from som.evaluation import comparison, comparison_table, syntaxgym_chart
 
     name = Path(args.checkpoint or "SOM").name
     scores = comparison(report, name, others)
-    console.print(comparison_table(scores, name))
+    table = comparison_table(scores, name)
+    console.print(table)
     if args.chart:
         write_picture(syntaxgym_chart(scores, name), args.chart)
+    return table
+
+
+def write_evaluation_report(
+    args: argparse.Namespace, model: Any, tokenizer: Any, is_som: bool, results: dict[str, Any], compared: list[Any]
+) -> None:
+    """Write what was measured as a web page; a SOM's trees are shown."""
+    from modeling_som.scoring_som import Method
+    from som.view import SHIPPED_TITLE, evaluation_report, trees
+
+    shown, name = None, f"the model {args.checkpoint}" if args.checkpoint else SHIPPED_TITLE
+    if is_som and args.treebank:
+        method = Method.of(model, args.method, args.k, args.seed)
+        shown = trees(model, tokenizer, list(read_treebank(args.treebank)), method)
+    write_out(evaluation_report(name, args.line, results, compared, shown).encode(), args.report)
+    print(Path(args.report).resolve().as_uri(), file=sys.stderr if args.json == "-" else sys.stdout)

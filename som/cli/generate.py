@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from som.cli.lines import Answer, Piece, Reading, answer_all, check_texts, whole
+from som.cli.lines import Answer, LineReader, Piece, answer_all, check_texts, whole
 from som.cli.options import above_zero, add_command, add_texts, check_model, positive
 from som.cli.output import check_outputs, texts_wanted
 
@@ -35,7 +36,7 @@ def add_generate(commands: Any) -> None:
         "  som generate 'the old dog' -n 3 --top-p 0.9\n"
         "  som generate --template '((the _) (_ (a _)))' -n 5 --format brackets",
     )
-    add_texts(parser, ["tree", "text", "brackets", "conll", "json"])
+    add_texts(parser, ["tree", "text", "brackets", "conllu", "conll", "json"])
     parser.add_argument("-n", type=positive, default=1, help="texts per prompt (default: 1)")
     parser.add_argument("--max-new-tokens", type=positive, default=60, metavar="N", help="(default: 60)")
     parser.add_argument("--greedy", action="store_true", help="take the best instead of drawing")
@@ -49,14 +50,14 @@ def add_generate(commands: Any) -> None:
 
 def generate_command(args: argparse.Namespace) -> int:
     check_texts(args)
-    check_outputs(None, args.out, args.json)
+    check_outputs(None, args.out, args.json, inputs=args.file)
     check_model(args)
-    if args.template and not args.file and not args.texts:
-        args.texts = [""]
+    if not args.file and not args.texts and (args.template or sys.stdin.isatty()):
+        args.texts = [""]  # nobody is asked to type a beginning
     from som.inference import CONLL_HEADER, load
 
     model, tokenizer = load(args.model, device=args.device)
-    reading = Reading(args, whole, default="")
+    reading = LineReader(args, whole, default="")
     read = partial(continued, args, model, tokenizer)
     return answer_all(args, reading, read, CONLL_HEADER if args.format == "conll" else "")
 
@@ -77,5 +78,9 @@ def continued(
             yield error
             continue
         records = [{"text": one.text, **one.parse.to_dict(), "log_prob": one.log_prob} for one in made]
-        texts = [write_parse(one.parse, args.format) if texts_wanted(args) else "" for one in made]
+        names = [f"{prompt.number}-{number}" for number, _ in enumerate(made, start=1)]
+        texts = [
+            write_parse(one.parse, args.format, sent_id=name) if texts_wanted(args) else ""
+            for one, name in zip(made, names, strict=True)
+        ]
         yield list(zip(records, texts, strict=True))

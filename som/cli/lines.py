@@ -7,15 +7,16 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
-from som.cli.options import check_files
+from som.cli.options import check_files, format_of
 from som.cli.output import results_to
 from som.progress import progress
 from som.syntax import is_text, numbered_lines, spacy_pipeline
 
-CHUNK = 128  # lines at most that are read before the first of them is answered
-Spans = Callable[[str], Sequence[tuple[int, int]]]
+LINES_AT_ONCE = 128  # lines at most that are read before the first of them is answered
+Splitter = Callable[[str], Sequence[tuple[int, int]]]
 
 
 class Reported(Exception):
@@ -68,7 +69,7 @@ def lines_as_they_come(args: argparse.Namespace) -> Iterator[list[Line]]:
         yield [Line(f"text {number}", text) for number, text in enumerate(args.texts, start=1)]
     elif args.file:
         lines = (Line(place, line) for place, line in numbered_lines(args.file))
-        while chunk := list(islice(lines, CHUNK)):
+        while chunk := list(islice(lines, LINES_AT_ONCE)):
             yield chunk
     else:
         if sys.stdin.isatty():
@@ -81,8 +82,8 @@ def lines_of_input(stream: Any) -> Iterator[list[Line]]:
     rest, number = b"", 0
     while data := stream.read1(1 << 16):
         *lines, rest = (rest + data).split(b"\n")
-        for first in range(0, len(lines), CHUNK):
-            yield numbered(lines[first : first + CHUNK], number + first)
+        for first in range(0, len(lines), LINES_AT_ONCE):
+            yield numbered(lines[first : first + LINES_AT_ONCE], number + first)
         number += len(lines)
     yield numbered([rest], number)
 
@@ -93,16 +94,28 @@ def numbered(lines: Iterable[bytes], before: int) -> list[Line]:
 
 
 def check_texts(args: argparse.Namespace) -> None:
-    """Refuse what cannot be read, before what is slow to import."""
+    """Refuse what cannot be read, before what is slow to import, and settle the format of the answers."""
+    args.format = args.format or format_of(args.out, args.formats)
     if args.texts and args.file:
         raise ValueError("expected sentences or --file, got both")
     check_files(args.file)
+    for text in args.texts:
+        if is_name_of_file(text):
+            print(f"som {args.name}: {text!r} is read as a text; --file reads the file of this name", file=sys.stderr)
+
+
+def is_name_of_file(text: str) -> bool:
+    """Whether a text is more probably a file that was meant to be read: it has a suffix, and there is one."""
+    try:
+        return bool(Path(text).suffix[1:]) and Path(text).is_file()
+    except (OSError, ValueError):  # longer than any name, or with characters that no name has
+        return False
 
 
 # Sentences
 
 
-def splitter(args: argparse.Namespace) -> Spans:
+def splitter(args: argparse.Namespace) -> Splitter:
     """What finds the sentences of a line."""
     name, _, model = args.splitter.partition(":")
     if name not in ("rules", "spacy"):
@@ -128,11 +141,11 @@ def whole(text: str) -> list[tuple[int, int]]:
 
 
 @dataclass
-class Reading:
+class LineReader:
     """What has been read so far, and how much of it could not be."""
 
     args: argparse.Namespace
-    spans: Spans
+    spans: Splitter
     default: str | None = None  # the text that is read where there is none
     lines: int = 0
     split: int = 0  # lines of more than one sentence
@@ -182,9 +195,9 @@ class Reading:
         return 2 if self.bad else 0
 
 
-def only_piece(args: argparse.Namespace, what: str, spans: Spans) -> None:
+def only_piece(args: argparse.Namespace, what: str, spans: Splitter) -> None:
     """Refuse more than one sentence, for what can only be done with one; takes its place among the arguments."""
-    reading = Reading(args, spans)
+    reading = LineReader(args, spans)
     found = [piece for pieces in reading.pieces() for piece in pieces]
     if len(found) > 1:
         hint = "; --one-sentence reads a line as one" if reading.split else ""
@@ -196,13 +209,14 @@ def only_piece(args: argparse.Namespace, what: str, spans: Spans) -> None:
 
 def answer_all(
     args: argparse.Namespace,
-    reading: Reading,
+    reading: LineReader,
     read: Callable[[list[Piece]], Iterable[list[Answer] | ValueError]],
     header: str = "",
+    footer: str = "",
 ) -> int:
     """Read, answer and write, until there is no more to read; returns the exit code."""
     to_terminal = sys.stdout.isatty() and not args.out  # where the answers themselves are the progress
-    with results_to(args, header) as write, progress(f"som {args.name}", shown=not to_terminal) as bar:
+    with results_to(args, header, footer) as write, progress(f"som {args.name}", shown=not to_terminal) as bar:
         for pieces in reading.pieces():
             for piece, answers in zip(pieces, read(pieces), strict=True):
                 if isinstance(answers, ValueError):

@@ -16,7 +16,7 @@ from som.locating import find_checkpoint
 Command = Callable[[argparse.Namespace], int | None]  # the exit code, if it is not 0
 
 
-class Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """A parser whose errors are one line, which points at the help of its command and at what was perhaps meant."""
 
     def error(self, message: str) -> NoReturn:
@@ -26,9 +26,14 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # type: ignore[override]  # also for sub-commands
         """Refuses flags that do not exist before anything else, or a misspelt `--out` would be a missing one."""
-        for flag in flags_in(sys.argv[1:] if args is None else args) if self._defaults else ():
+        given = list(sys.argv[1:] if args is None else args)
+        # `som` has no defaults, and its own flags stand before the command
+        own = given if self._defaults else list(takewhile(lambda one: one.startswith("-"), given))
+        for flag in flags_in(own):
             if not any(known.startswith(flag) for known in self._option_string_actions):
-                self.error(f"unrecognized arguments: {flag}{did_you_mean(flag, self._option_string_actions)}")
+                meant = did_you_mean(flag, self._option_string_actions)
+                hint = meant if len(own) == len(given) else "; flags come after the command"
+                self.error(f"unrecognized arguments: {flag}{hint}")
         return super().parse_known_args(args, namespace)
 
 
@@ -65,11 +70,18 @@ def add_command(commands: Any, name: str, run: Command, summary: str, examples: 
     return parser
 
 
-def positive(text: str) -> int:
-    """The type of flags that count something."""
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1, got {text!r}")
-    return int(text)
+def at_least(smallest: int) -> Callable[[str], int]:
+    """The type of flags that count something, from this number on."""
+
+    def number(text: str) -> int:
+        if not text.isdecimal() or int(text) < smallest:
+            raise argparse.ArgumentTypeError(f"expected a whole number from {smallest}, got {text!r}")
+        return int(text)
+
+    return number
+
+
+positive = at_least(1)
 
 
 def check_files(paths: Iterable[str] | None) -> None:
@@ -101,10 +113,22 @@ def add_texts(parser: argparse.ArgumentParser, formats: Sequence[str]) -> None:
     parser.add_argument("--strict", action="store_true", help="stop at the first line that cannot be read")
     parser.add_argument("--model", metavar="CHECKPOINT", help="a folder or a model on the Hub (default: the shipped)")
     add_device(parser)
-    parser.add_argument("--format", choices=formats, default=formats[0], help=f"(default: {formats[0]})")
+    note = f"(default: what the suffix of --out says, or {formats[0]})"
+    parser.add_argument("--format", choices=formats, help=note)
+    parser.set_defaults(formats=formats)
     parser.add_argument("--out", metavar="FILE", help="where the output goes (default: standard output)")
     parser.add_argument("--json", metavar="FILE", help="also write the results to FILE, or print only them for -")
     parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
+
+
+def format_of(file: str | None, formats: Sequence[str]) -> str:
+    """What the suffix of an output says, or the first format.
+
+    >>> [format_of(file, ["tree", "svg"]) for file in ("a.svg", "a.txt", None)]
+    ['svg', 'tree', 'tree']
+    """
+    suffix = Path(file or "").suffix[1:]
+    return suffix if suffix in formats else formats[0]
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
@@ -127,6 +151,12 @@ def add_method(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", choices=["greedy", "marginal", "particles", "beam"], help=note)
     note = "trees that particles or beam follow (default: 32 particles, a beam of 4)"
     parser.add_argument("--k", "--particles", dest="k", type=positive, metavar="K", help=note)
+
+
+def check_method(args: argparse.Namespace) -> None:
+    """Refuse a number of trees for a method that follows only one, as every model's default does."""
+    if args.k and args.method not in ("particles", "beam"):
+        raise ValueError(f"--k is for --method beam or particles, got {args.method or 'no --method'}")
 
 
 def above_zero(text: str) -> float:

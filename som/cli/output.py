@@ -6,7 +6,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -80,8 +80,10 @@ def write_picture(figure: Any, file: str) -> None:
     write_out(picture.getvalue(), file)
 
 
-def check_outputs(picture: str | None, *others: str | None) -> None:
-    """Validate outputs before any computation: what could not be written afterwards is refused now."""
+def check_outputs(picture: str | None, *others: str | None, inputs: Iterable[str | None] | None = ()) -> None:
+    """Validate outputs before any computation: what could not be written afterwards is refused now.
+
+    So are the files that are read: an output would take the place of somebody's data."""
     for file in filter(None, (picture, *others)):
         if not Path(file).parent.is_dir() or Path(file).is_dir():
             raise ValueError(f"{file}: expected a file in a folder that exists")
@@ -89,19 +91,28 @@ def check_outputs(picture: str | None, *others: str | None) -> None:
     files = [file.resolve() for file in named if file.is_file() or not file.exists()]  # devices may be named twice
     if len(set(files)) < len(files):
         raise ValueError(f"{files[0]}: expected another file for each output")
+    read = {Path(file).resolve() for file in inputs or () if file and Path(file).is_file()}
+    if overwritten := [file for file in named if file.resolve() in read]:
+        raise ValueError(f"{overwritten[0]}: is read, expected another file for the output")
     if picture and Path(picture).suffix not in (".svg", ".png", ".pdf"):
         raise ValueError(f"{picture}: expected a picture that ends in .svg, .png or .pdf")
 
 
+def check_page(file: str | None) -> None:
+    """Refuse a report that is not called a web page."""
+    if file and Path(file).suffix not in (".html", ".htm"):
+        raise ValueError(f"{file}: expected a page that ends in .html")
+
+
 @contextmanager
-def results_to(args: argparse.Namespace, header: str = "") -> Iterator[Callable[[dict, str], None]]:
+def results_to(args: argparse.Namespace, header: str = "", footer: str = "") -> Iterator[Callable[[dict, str], None]]:
     """What takes each result, as a record and as text, and writes it as the flags say, with JSON beside it."""
     with ExitStack() as stack:
         writers: list[Callable[[dict, str], None]] = []
         if args.json != "-":
             write = stack.enter_context(destination(args.out))
             as_json = args.format == "json"
-            writers.append(stack.enter_context(json_array(write)) if as_json else text_after(header, write))
+            writers.append(stack.enter_context(json_array(write) if as_json else text_between(header, footer, write)))
         if args.json:
             writers.append(stack.enter_context(json_array(stack.enter_context(destination(args.json)))))
 
@@ -112,14 +123,17 @@ def results_to(args: argparse.Namespace, header: str = "") -> Iterator[Callable[
         yield write_all
 
 
-def text_after(header: str, write: Callable[[bytes], None]) -> Callable[[dict, str], None]:
-    """Writes text, without control characters; before the first comes a header."""
+@contextmanager
+def text_between(header: str, footer: str, write: Callable[[bytes], None]) -> Iterator[Callable[[dict, str], None]]:
+    """Writes text, without control characters; before the first comes a header, after the last a footer."""
     waiting = [header]
 
     def write_text(record: dict, text: str) -> None:
         write(visible(waiting.pop() + text if waiting else text).encode())
 
-    return write_text
+    yield write_text
+    if footer and not waiting:
+        write(footer.encode())
 
 
 @contextmanager

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from som.cli.lines import Answer, Piece, Reading, add_splitting, answer_all, check_texts, only_piece, splitter
-from som.cli.options import add_command, add_method, add_texts, check_model, positive
+from som.cli.lines import Answer, LineReader, Piece, add_splitting, answer_all, check_texts, only_piece, splitter
+from som.cli.options import add_command, add_method, add_texts, check_method, check_model, positive
 from som.cli.output import check_outputs, write_picture
+from som.cli.tables import add_table, check_table, table_command
+from som.cli.unknown import Unknown
 
 if TYPE_CHECKING:
     from som.inference import WordSurprisal
 
 
-COLUMNS = {
+COLUMN_MEANINGS = {
+    "sentence": "number of the sentence, from 1; sentence_id in tables",
+    "number": "of the word in the sentence, or of the region, from 1",
+    "word": "the word or region",
+    "start": "where it begins in the text, in characters",
+    "end": "where it ends",
+    "tokens": "what the vocabulary has for it: the word, its class if it is unknown, or its pieces",
     "surprisal": "-log2 of the word's probability, summed over its pieces; with beam, given the trees kept before it",
     "structural": "-log2 p'(attachment), of the attachment that the word has in the parse",
     "lexical": "-log2 p(word | attachment)",
@@ -31,9 +38,20 @@ COLUMNS = {
     "unknown": "1 if the word form is not in the training data",
     "length": "in characters",
     "log_frequency": "log10 of (count + 1) per million words of the training data",
+    "parses": "with --parses, the best trees of the words so far",
+    "surprisal_1": "with --spillover, the columns from surprisal on of the word before, of the one before it (_2) …",
+    "given_word": "in tables, a column of yours that has the name of one of ours",
+    "word_pos": "with --layout sap, the number of the region, from 0",
 }
-GLOSSARY = "columns, surprisals and entropies in bits (more in docs/glossary.md):\n" + "\n".join(
-    f"  {name:18}{meaning}" for name, meaning in COLUMNS.items()
+COLUMN_HELP = "\n".join(
+    [
+        "columns, surprisals and entropies in bits (more in docs/glossary.md):",
+        *(f"  {name:18}{meaning}" for name, meaning in COLUMN_MEANINGS.items()),
+        "",
+        "of a region, surprisal, structural, lexical, closed, opened and entropy_reduction are sums over its words;",
+        "next_entropy and entropy_before are the first word's; entropy_after, open, depth and parses the last word's;",
+        "log_frequency is that of the rarest word with a letter or digit",
+    ]
 )
 
 
@@ -45,9 +63,12 @@ def add_surprisal(commands: Any) -> None:
         "print how surprising each word is, in bits, and what its surprisal is made of",
         "  som surprisal 'the horse raced past the barn fell .' --plot barn.svg\n"
         "  som surprisal 'the horse raced past the barn fell .' --attach '3=word 2' --parses 3\n"
-        "  som surprisal --file items.txt --method beam --k 16 --spillover 2 --out items.tsv\n\n" + GLOSSARY,
+        "  som surprisal --file items.txt --method beam --k 16 --spillover 2 --out items.tsv\n"
+        "  som surprisal --table items.csv --text-column sentence --regions --out regions.csv\n"
+        "  som surprisal --table words.tsv --text-column word --sentence-columns story sentence --out out.parquet\n\n"
+        + COLUMN_HELP,
     )
-    add_texts(parser, ["tsv", "json"])
+    add_texts(parser, ["tsv", "html", "json"])
     add_splitting(parser)
     add_method(parser)
     parser.add_argument("--eos", action="store_true", help="also the end of the sentence")
@@ -65,9 +86,10 @@ def add_surprisal(commands: Any) -> None:
         type=positive,
         default=0,
         metavar="N",
-        help="also the columns of the N words before in the sentence, as surprisal_1, surprisal_2 …",
+        help="also the columns of the N words or regions before in the sentence, as surprisal_1, surprisal_2 …",
     )
     parser.add_argument("--plot", metavar="FILE", help="draw them, as .svg, .png or .pdf")
+    add_table(parser)
 
 
 def attachment(text: str) -> tuple[int, int | str]:
@@ -79,9 +101,13 @@ def attachment(text: str) -> tuple[int, int | str]:
 
 
 def surprisal_command(args: argparse.Namespace) -> int:
+    check_table(args)
     check_texts(args)
-    check_outputs(args.plot, args.out, args.json)
+    check_outputs(args.plot, args.out, args.json, inputs=args.file)
+    check_method(args)
     check_model(args)
+    if args.table:
+        return table_command(args)
     spans = splitter(args)
     if args.attach:
         only_piece(args, "--attach is about", spans)
@@ -92,19 +118,24 @@ def surprisal_command(args: argparse.Namespace) -> int:
     method = Method.of(model, args.method, args.k, args.seed, given=bool(args.attach))
     options = {"eos": args.eos, "attach": dict(args.attach), "parses": args.parses, "batch_size": args.batch_size}
     drawn: list[list[WordSurprisal]] = []
-    unknown = Unknown(classes=hasattr(tokenizer, "word_id"))
+    unknown = Unknown.of(tokenizer, args.name)
 
     def read(pieces: list[Piece]) -> Iterator[list[Answer] | ValueError]:
         texts = [piece.text.split() if args.words else piece.text for piece in pieces]
-        longest = PLOTTABLE if args.plot else None
+        longest = PLOTTABLE if args.plot or args.format == "html" else None
         sentences = surprisals_chunk(model, tokenizer, texts, method, longest=longest, **options)
         for piece, rows in zip(pieces, sentences, strict=True):
-            yield rows if isinstance(rows, ValueError) else [answer(piece, rows, args.spillover)]
+            yield rows if isinstance(rows, ValueError) else [surprisal_answer(args, piece, rows)]
             unknown.count([] if isinstance(rows, ValueError) else rows)
             if args.plot and not isinstance(rows, ValueError):
                 keep(drawn, rows)
 
-    code = answer_all(args, Reading(args, spans), read, header=to_tsv([], spillover=args.spillover))
+    header, footer = to_tsv([], spillover=args.spillover), ""
+    if args.format == "html":
+        from som.view import frame, glossary
+
+        header, footer = frame("Surprisal, word by word", glossary("surprisal", "structural, lexical", "trees"))
+    code = answer_all(args, LineReader(args, spans), read, header, footer)
     unknown.report()
     if args.plot:
         write_picture(plot(drawn), args.plot)
@@ -120,38 +151,14 @@ def keep(drawn: list[list[WordSurprisal]], rows: list[WordSurprisal]) -> None:
     drawn.append(rows)
 
 
-@dataclass
-class Unknown:
-    """How many words were not in the training data, and what that means for their surprisal."""
-
-    classes: bool  # whether unknown words share classes
-    words: int = 0
-    unknown: int = 0
-    counted: bool = True
-
-    def count(self, rows: Sequence[WordSurprisal]) -> None:
-        words = [row for row in rows if row.length]  # not EOS
-        self.words += len(words)
-        self.unknown += sum(bool(row.unknown) for row in words)
-        self.counted = self.counted and all(row.unknown is not None for row in words)
-
-    def report(self) -> None:
-        if not self.counted:
-            message = "this checkpoint has no word counts: unknown and log_frequency are empty"
-        elif self.unknown:
-            own = "each has its own probability, from its pieces, and unknown only says that it is new"
-            shared = "the number of each that is not in the vocabulary is that of its class, such as UNK-LC-ing"
-            message = f"{self.unknown} of {self.words} words are not in the training data: "
-            message += shared if self.classes else own
-        else:
-            return
-        print(f"som surprisal: {message}", file=sys.stderr)
-
-
-def answer(piece: Piece, rows: list[WordSurprisal], spillover: int) -> Answer:
+def surprisal_answer(args: argparse.Namespace, piece: Piece, rows: list[WordSurprisal]) -> Answer:
     """The words of a sentence with offsets into its line, as a record and as text."""
     from som.inference import to_dicts, to_tsv
 
     words = [replace(row, start=row.start + piece.start, end=row.end + piece.start) for row in rows]
-    (record,) = to_dicts({piece.number: words}, spillover)
-    return {**record, **piece.about}, to_tsv({piece.number: words}, header=False, spillover=spillover)
+    (record,) = to_dicts({piece.number: words}, args.spillover)
+    if args.format == "html":
+        from som.view import surprisal_section
+
+        return {**record, **piece.about}, surprisal_section(words)
+    return {**record, **piece.about}, to_tsv({piece.number: words}, header=False, spillover=args.spillover)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from som.cli.options import add_command, positive, progress_bars_only_in_terminals, say_next
+from som.cli.output import check_outputs, check_page, write_out
 
 
 def add_train(commands: Any) -> None:
@@ -18,7 +19,7 @@ def add_train(commands: Any) -> None:
         "train",
         train_command,
         "train a model on prepared data",
-        "  som train data/en --out runs/en\n"
+        "  som train data/en --out runs/en --report en.html\n"
         "  som train data/en --out runs/en --resume\n"
         "  som train data/en --out runs/en-lstm --system lstm --epochs 12\n"
         "  som train data/wsj --out runs/wsj --preset ptb --tree constituency --dsom\n"
@@ -36,6 +37,8 @@ def add_train(commands: Any) -> None:
     add("--preset", help="small (default), ptb, bllip-xs, bllip-sm or bllip-md")
     add("--tree", help="dependency (default, 15 slots) or constituency (30 slots)")
     add("--start", metavar="CHECKPOINT", help="begin with this SOM (urnng: RNNG), in its sizes, not at random")
+    note = "then write a web page: curves, trees and what is wrong in them, settings; with --resume, of a finished run"
+    parser.add_argument("--report", metavar="F.html", help=note)
     add("--epochs", type=positive, metavar="N")
     add("--seed", type=int, metavar="N")
     model = partial(parser.add_argument_group("the model").add_argument, default=argparse.SUPPRESS)
@@ -87,6 +90,8 @@ def trainer_argument(text: str) -> tuple[str, Any]:
 def train_command(args: argparse.Namespace) -> None:
     if not Path(args.data).is_dir():
         raise ValueError(f"{args.data}: expected a folder made by `som prepare`, there is none")
+    check_outputs(None, args.report)
+    check_page(args.report)
     from transformers.utils import logging
 
     from som.baselines import train_system
@@ -102,5 +107,18 @@ def train_command(args: argparse.Namespace) -> None:
     metrics = train_system(system, args.data, args.out, resume=args.resume, overwrite=args.overwrite, **given)
     if metrics:
         print(f"{args.out}: the model of epoch {metrics['epoch']:g}, validation perplexity {metrics['ppl']:.2f}")
+        if args.report:
+            write_training_report(args)
         run = shlex.quote(args.out)
         say_next(f"som evaluate {run} --treebank TEST.conllu --json results.json", f"som parse --model {run} 'a text'")
+
+
+def write_training_report(args: argparse.Namespace) -> None:
+    """Write a finished run as a web page; a SOM's trees are shown."""
+    from som.baselines import system_of
+    from som.inference import load
+    from som.view import run_report
+
+    pair = load(args.out) if system_of(args.out).is_som else ()
+    write_out(run_report(Path(args.out), Path(args.data), *pair).encode(), args.report)
+    print(Path(args.report).resolve().as_uri())

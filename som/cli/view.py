@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from som.cli.options import add_command, positive
-from som.cli.output import check_outputs, write_out
+from som.cli.options import add_command, check_model, positive
+from som.cli.output import check_outputs, check_page, write_out
 
 
 def add_view(commands: Any) -> None:
@@ -33,15 +33,17 @@ def add_view(commands: Any) -> None:
 
 
 def view_command(args: argparse.Namespace) -> None:
-    from som.inference import load
-    from som.view import page, trace
-
     check_outputs(None, args.out)
+    check_page(args.out)
+    check_model(args)
+    from som.inference import load
+    from som.view import SHIPPED_TITLE, page, trace
+
     model, tokenizer = load(args.model)
     texts = [args.text] if args.compare is None else [args.text, args.compare]
     sentences = [text.split() if args.words else text for text in texts]
     traces = [trace(model, tokenizer, one, args.method, k=args.k, seed=args.seed) for one in sentences]
-    name = f"model {args.model}" if args.model else "the model that comes with the package"
+    name = f"model {args.model}" if args.model else SHIPPED_TITLE
     write_out(page(traces, name).encode(), args.out)
     address = Path(args.out).resolve().as_uri()
     if args.open:

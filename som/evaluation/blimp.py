@@ -34,7 +34,7 @@ class Pair:
     bad: str
 
 
-NAMES = {"UID": "uid"}  # the files of single paradigms and their collections spell it differently
+SPELLINGS = {"UID": "uid"}  # the files of single paradigms and their collections spell it differently
 FIELDS = {"syntax/semantics": "syntax_semantics"}  # one paradigm spells it differently
 UNKNOWN = "pairs with an unknown word"
 
@@ -62,7 +62,7 @@ def read_pair(line: str) -> Pair:
     except json.JSONDecodeError as error:
         raise ValueError(f"expected a pair in JSON, got {line.strip()[:40]!r}") from error
     if isinstance(data, dict):
-        data = {NAMES.get(name, name): value for name, value in data.items()}
+        data = {SPELLINGS.get(name, name): value for name, value in data.items()}
     names = ("uid", "linguistics_term", "field", "sentence_good", "sentence_bad")
     for name in names:
         if not isinstance(data, dict) or not isinstance(data.get(name), str):

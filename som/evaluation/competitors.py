@@ -18,10 +18,10 @@ from som.evaluation.syntaxgym import SyntaxGymCounts
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Scores = dict[str, float]  # of a model, by suite or by circuit
+Percentages = dict[str, float]  # of a model, by suite or by circuit
 
 
-def read_competitors(file: str | Path) -> dict[str, Scores]:
+def read_competitors(file: str | Path) -> dict[str, Percentages]:
     """Published accuracies by model and suite, from a CSV with the columns model, corpus, suite and accuracy.
 
     Where there is an accuracy_vote it counts, as in the publication: it is that of models with many random seeds.
@@ -30,7 +30,7 @@ def read_competitors(file: str | Path) -> dict[str, Scores]:
         reader = csv.DictReader(lines)
         if missing := {"model", "corpus", "suite", "accuracy"} - set(reader.fieldnames or ()):
             raise ValueError(f"{file}:1: expected the columns model, corpus, suite, accuracy; no {min(missing)}")
-        models: dict[str, Scores] = {}
+        models: dict[str, Percentages] = {}
         for row in reader:
             name = f"{row['model']} {row['corpus']}".strip()
             try:
@@ -40,7 +40,9 @@ def read_competitors(file: str | Path) -> dict[str, Scores]:
     return models
 
 
-def comparison(report: Report[SyntaxGymCounts], name: str, competitors: Mapping[str, Scores]) -> dict[str, Scores]:
+def comparison(
+    report: Report[SyntaxGymCounts], name: str, competitors: Mapping[str, Percentages]
+) -> dict[str, Percentages]:
     """Circuit means and the mean over the published suites, best model first, over suites that all have.
 
     Ours are of the first prediction, as the published ones are.
@@ -56,7 +58,7 @@ def comparison(report: Report[SyntaxGymCounts], name: str, competitors: Mapping[
     return dict(sorted(scores.items(), key=lambda item: -item[1]["mean"]))
 
 
-def comparison_table(scores: Mapping[str, Scores], name: str) -> Table:
+def comparison_table(scores: Mapping[str, Percentages], name: str) -> Table:
     """The models as rows, ours in bold; in per cent of items."""
     columns = next(iter(scores.values()))
     table = table_of_numbers("SyntaxGym, first prediction, published suites", *columns)
@@ -65,7 +67,7 @@ def comparison_table(scores: Mapping[str, Scores], name: str) -> Table:
     return table
 
 
-def syntaxgym_chart(scores: Mapping[str, Scores], name: str) -> Figure:
+def syntaxgym_chart(scores: Mapping[str, Percentages], name: str) -> Figure:
     """One panel per circuit and one for the mean: every model's accuracy as a bar, ours in another colour."""
     from matplotlib.figure import Figure
 
@@ -80,9 +82,9 @@ def syntaxgym_chart(scores: Mapping[str, Scores], name: str) -> Figure:
         ranked = sorted(scores, key=lambda model: scores[model][panel])
         colours = ["#b3541e" if model == name else "#c6d8e8" for model in ranked]
         axes.barh(range(len(ranked)), [scores[model][panel] for model in ranked], color=colours)
-        axes.set_yticks(range(len(ranked)), ranked, fontsize=7)
+        axes.set_yticks(range(len(ranked)), ranked, fontsize=7, parse_math=False)  # a name may have $
         axes.set_xlim(0, 1)
-        axes.set_title(panel, fontsize=10)
+        axes.set_title(panel, fontsize=10, parse_math=False)
         axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle("SyntaxGym: items whose first prediction holds, mean over published suites", fontsize=11)
     return figure

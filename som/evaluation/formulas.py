@@ -85,7 +85,7 @@ class FormulaParser:
         other, right = self.sum()
         self.check(kind, NUMERIC)
         self.check(other, NUMERIC)
-        return LOGICAL, compare(operator, left, right)
+        return LOGICAL, comparison_value(operator, left, right)
 
     def sum(self) -> tuple[str, Value]:
         kind, first = self.atom()
@@ -130,7 +130,7 @@ def sum_of(terms: Sequence[tuple[int, Value]]) -> Value:
     return lambda surprisals: sum(sign * term(surprisals) for sign, term in terms)
 
 
-def compare(operator: str, left: Value, right: Value) -> Value:
+def comparison_value(operator: str, left: Value, right: Value) -> Value:
     if operator == "<":
         return lambda surprisals: left(surprisals) < right(surprisals)
     if operator == ">":

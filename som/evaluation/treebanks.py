@@ -175,7 +175,7 @@ def evaluate(
     labels = label_trees(model, sentences, [one.depths for one in scored])
     rows = zip(examples, sentences, siblings, scored, labels, strict=True)
     counts = (
-        count(model.config, example, sentence, row, one) + count_labels(example, sentence, one, found)
+        count_parsed(model.config, example, sentence, row, one) + count_labels(example, sentence, one, found)
         for example, sentence, row, one, found in rows
     )
     return Report(name, method.name, TreebankCounts.of(examples, counts), gold)
@@ -192,7 +192,7 @@ def length_class(words: int) -> str:
     return next(name for name, longest in LENGTHS.items() if words <= longest)
 
 
-def count(config: Any, example: Example, sentence: Sentence, siblings: Sequence[int], scored: Scored) -> Counts:
+def count_parsed(config: Any, example: Example, sentence: Sentence, siblings: Sequence[int], scored: Scored) -> Counts:
     """The counts of one sentence."""
     labels = oracle_labels("dynamic", siblings, scored.depths, config.num_slots)
     last = len(sentence.ids) - 1
@@ -204,7 +204,7 @@ def count(config: Any, example: Example, sentence: Sentence, siblings: Sequence[
         p=accuracy(scored.choices, labels, decided),
         p_next=accuracy(scored.guesses, labels, decided),
     )
-    return attachments + count_words(example, scored) + count_brackets(example, tree)
+    return attachments + count_likelihood(example, scored) + count_brackets(example, tree)
 
 
 def accuracy(guesses: Sequence[int] | None, labels: Sequence[int], decided: Sequence[int]) -> Accuracy:
@@ -232,7 +232,7 @@ def count_labels(example: Example, sentence: Sentence, scored: Scored, labels: L
     return Counts(heads=Accuracy(right_heads, len(gold)), relations=Accuracy(right, len(gold)))
 
 
-def count_words(example: Example, scored: Scored) -> Counts:
+def count_likelihood(example: Example, scored: Scored) -> Counts:
     """What is counted of a sentence's likelihood."""
     nats, eos = -scored.log_prob, -scored.log_probs[-1]
     tokens, words = len(scored.log_probs), len(example.words) + 1  # both with EOS

@@ -1,24 +1,28 @@
 """Using a trained SOM: parsing, surprisal, generation."""
 
+from som.inference.comparison import Column, Comparison, align, compare
 from som.inference.generation import Generated, generate
 from som.inference.loading import CheckpointError, load, load_checkpoint, quiet
 from som.inference.parsing import (
     CONLL_HEADER,
     DRAWABLE,
     Parse,
+    PartialParse,
     parse,
     parse_all,
     parse_chunk,
     parse_each,
+    partial_parses,
     render,
-    tree_svg,
     write_parse,
 )
-from som.inference.pictures import longest_bar, surprisal_figure, tree_figure
+from som.inference.pictures import surprisal_figure, tree_figure
 from som.inference.surprisal import (
+    MEASURES,
     PANELS,
     PLOTTABLE,
     Attach,
+    Surprisals,
     WordSurprisal,
     forced_depths,
     plot,
@@ -30,30 +34,43 @@ from som.inference.surprisal import (
     to_frame,
     to_tsv,
 )
+from som.inference.tables import ItemAnswer, Plan, answer_items, plan_table, surprisal_table
 
 __all__ = [
     "Attach",
     "CONLL_HEADER",
     "CheckpointError",
+    "Column",
+    "Comparison",
     "DRAWABLE",
     "Generated",
+    "ItemAnswer",
+    "MEASURES",
     "PANELS",
     "PLOTTABLE",
     "Parse",
+    "PartialParse",
+    "Plan",
+    "Surprisals",
     "WordSurprisal",
+    "align",
+    "answer_items",
+    "compare",
     "forced_depths",
     "generate",
     "load",
     "load_checkpoint",
-    "longest_bar",
     "parse",
     "parse_all",
     "parse_chunk",
     "parse_each",
+    "partial_parses",
+    "plan_table",
     "plot",
     "quiet",
     "render",
     "surprisal_figure",
+    "surprisal_table",
     "surprisals",
     "surprisals_all",
     "surprisals_chunk",
@@ -62,6 +79,5 @@ __all__ = [
     "to_frame",
     "to_tsv",
     "tree_figure",
-    "tree_svg",
     "write_parse",
 ]

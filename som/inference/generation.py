@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from transformers import (
     LogitsProcessorList,
-    MinNewTokensLengthLogitsProcessor,
     PreTrainedTokenizerBase,
+    SuppressTokensAtBeginLogitsProcessor,
     SuppressTokensLogitsProcessor,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
@@ -26,10 +26,10 @@ from transformers import (
 
 from modeling_som import SOMCache, SOMForCausalLM
 from modeling_som.operators_som import linear
-from modeling_som.scoring_som import Method, evaluating, score
+from modeling_som.scoring_som import Method, evaluating, label_trees, score
 from modeling_som.search_som import Step, log_softmax
 from modeling_som.sentences_som import Sentence, encode, encode_words, offsets_in, running_text
-from modeling_som.tokenization_som import never_generated
+from modeling_som.tokenization_som import continuing_tokens, never_generated
 from som.inference.parsing import Parse
 from som.syntax import Bracket, Event, Tree, first_siblings, gold_depths
 
@@ -88,16 +88,17 @@ def generate(
     check_request(model, prompt, n, max_depth, template, allow)
     start = encode(tokenizer, prompt, eos=False) if prompt.strip() else Sentence([tokenizer.bos_token_id], [], [], [])
     suppressed = never_drawn(tokenizer, model.config.vocab_size, unknown)
-    plan = Plan.of(tokenizer, template, model.config.num_slots) if template is not None else None
+    continues = continuing_tokens(tokenizer)
+    plan = Template.of(tokenizer, template, model.config.num_slots) if template is not None else None
     if plan:
         allow, max_new_tokens = plan.allow, len(plan.tokens)
         suppressed += [tokenizer.eos_token_id, *inner_pieces(tokenizer)]
     elif max_depth is not None:
         allow = shallow(max_depth, allow)
     processors = LogitsProcessorList()
-    if not start.words:
-        shortest = MinNewTokensLengthLogitsProcessor(len(start.ids), 1, [tokenizer.eos_token_id], str(model.device))
-        processors.append(shortest)
+    if not start.words:  # a text begins with a word
+        no_beginning = [tokenizer.eos_token_id, *(token for token, inside in enumerate(continues) if inside)]
+        processors.append(SuppressTokensAtBeginLogitsProcessor(no_beginning, len(start.ids), str(model.device)))
     if do_sample:
         processors += warpers(temperature, top_k, top_p)
     sizes = [min(batch_size or n, n - done) for done in range(0, n, batch_size or n)]
@@ -112,7 +113,8 @@ def generate(
             rows = (steered(model, start.ids, size, allow, tokens, processors, noise, eos) for size in sizes)
             drawn = list(chain(*rows))
     given = dict(enumerate(start.words)) if plan is None else plan.words
-    return [finish(tokenizer, start, given, one) for one in drawn]
+    sentences = [put_together(tokenizer, continues, start, given, one.ids) for one in drawn]
+    return with_trees(model, sentences, drawn)
 
 
 def check_request(
@@ -147,16 +149,11 @@ def never_drawn(tokenizer: PreTrainedTokenizerBase, vocab_size: int, unknown: bo
     return sorted(ids - getattr(tokenizer, "unknown_ids", set()) if unknown else ids)
 
 
-def begins_word(tokenizer: PreTrainedTokenizerBase, token: int) -> bool:
-    """In a word vocabulary every token does, of byte pairs those with a space in front."""
-    return hasattr(tokenizer, "word_id") or str(tokenizer.convert_ids_to_tokens(token)).startswith("Ġ")
-
-
 def inner_pieces(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """Ids that cannot be a word alone: none in a word vocabulary."""
-    alone = (token for token in range(len(tokenizer)) if begins_word(tokenizer, token))
-    words = {token for token in alone if tokenizer.convert_ids_to_tokens(token) != "Ġ"}
-    return sorted(set(range(len(tokenizer))) - words)
+    tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    inner = zip(tokens, continuing_tokens(tokenizer), strict=True)
+    return [token for token, (piece, continues) in enumerate(inner) if continues or piece == "Ġ"]
 
 
 def spell(tokenizer: PreTrainedTokenizerBase, pieces: list[int]) -> str:
@@ -165,19 +162,35 @@ def spell(tokenizer: PreTrainedTokenizerBase, pieces: list[int]) -> str:
     return "".join(printable) or str(tokenizer.convert_ids_to_tokens(pieces[0]))
 
 
-def finish(tokenizer: PreTrainedTokenizerBase, start: Sentence, given: dict[int, str], drawn: Drawn) -> Generated:
+def put_together(
+    tokenizer: PreTrainedTokenizerBase,
+    continues: Sequence[bool],
+    start: Sentence,
+    given: dict[int, str],
+    ids: list[int],
+) -> Sentence:
     """Puts the pieces of words together; words that were given stay, unless new pieces make them longer."""
-    ids = drawn.ids[:-1] if drawn.ids[-1] == tokenizer.eos_token_id and len(drawn.ids) > 1 else drawn.ids
-    read = len(start.ids)
-    new = [place for place in range(read, len(ids)) if begins_word(tokenizer, ids[place]) or place == 1]
+    read, end = len(start.ids), len(ids) - (ids[-1] == tokenizer.eos_token_id and len(ids) > 1)
+    new = [place for place in range(read, end) if not continues[ids[place]] or place == 1]
     starts, words = [*start.starts, *new], []
-    for i, (place, stop) in enumerate(zip(starts, [*starts[1:], len(ids)], strict=True)):
+    for i, (place, stop) in enumerate(zip(starts, [*starts[1:], end], strict=True)):
         longer = place < read < stop
         words.append(given[i] if i in given and not longer else spell(tokenizer, ids[place:stop]))
-    text = running_text(words)
-    sentence = Sentence(ids, words, offsets_in(text, words), starts)
-    parse = Parse(words, sentence.offsets, sentence.of_words(drawn.depths))
-    return Generated(text, parse, drawn.log_prob)
+    return Sentence(ids, words, offsets_in(running_text(words), words), starts)
+
+
+def with_trees(model: SOMForCausalLM, sentences: Sequence[Sentence], drawn: Sequence[Drawn]) -> list[Generated]:
+    """The texts with their trees, labelled where the model knows labels."""
+    labels = label_trees(model, sentences, [one.depths for one in drawn])
+    made = zip(sentences, drawn, labels, strict=True)
+    return [
+        Generated(
+            running_text(sentence.words),
+            Parse(sentence.words, sentence.offsets, sentence.of_words(one.depths), labels=known),
+            one.log_prob,
+        )
+        for sentence, one, known in made
+    ]
 
 
 # ---------------------------------------------------------------------------------------------- free
@@ -232,7 +245,7 @@ def shallow(max_depth: int, allow: Allow | None) -> Allow:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Template:
     """A template, token by token up to EOS: the depth of each, and the token itself where it is given."""
 
     depths: list[int]  # BOS's first
@@ -240,7 +253,7 @@ class Plan:
     words: dict[int, str]  # those given
 
     @classmethod
-    def of(cls, tokenizer: PreTrainedTokenizerBase, template: str, num_slots: int) -> Plan:
+    def of(cls, tokenizer: PreTrainedTokenizerBase, template: str, num_slots: int) -> Template:
         tree = Tree.parse(template)
         given = {place: word for place, word in enumerate(tree.words()) if word != FREE}
         pieces = encode_words(tokenizer, list(given.values()))  # type: ignore[arg-type]  # a fast one
@@ -277,7 +290,7 @@ def steered(
     assert state is not None, "BOS was read"
     for token in tokens:
         rows, prior = torch.arange(len(active)), log_softmax(som.next_attachment_logits(state))
-        attach = pick(prior + only(allow, active, state.depth.tolist(), prior.shape[1]), noise)
+        attach = pick(prior + allowed_mask(allow, active, state.depth.tolist(), prior.shape[1]), noise)
         hidden = som.predicting_state(state, rows.to(model.device), attach.to(model.device))
         ids: Any = torch.tensor([one.ids for one in active], device=model.device)
         logits: Any = linear(model.lm_head, hidden)
@@ -298,7 +311,7 @@ def steered(
     return drawn
 
 
-def only(allow: Allow, active: Sequence[Drawn], word_depths: Sequence[int], width: int) -> Tensor:
+def allowed_mask(allow: Allow, active: Sequence[Drawn], word_depths: Sequence[int], width: int) -> Tensor:
     """(R, width): 0 at the attachments that each sentence may have next, -inf at the others."""
     mask = torch.full((len(active), width), -torch.inf, dtype=torch.float64)
     for row, one in enumerate(active):

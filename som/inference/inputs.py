@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from transformers import PreTrainedTokenizerBase
 
+from modeling_som import SOMForCausalLM
+from modeling_som.scoring_som import Method
 from modeling_som.sentences_som import Sentence, encode
 from som.progress import progress
 
-CHUNK = 512  # texts that are read before the first of them are answered: memory does not grow with their number
+TEXTS_AT_ONCE = 512  # read before the first of them are answered: memory does not grow with their number
 Text = str | Sequence[str]  # one sentence, as running text or as words
 Texts = Iterable[Text] | Mapping[Any, Text]
 Result = TypeVar("Result")
@@ -44,12 +47,56 @@ def too_long(words: int, longest: int) -> ValueError:
     return ValueError(f"{words} words are too many to draw, {longest} the most: the other formats have no limit")
 
 
-def only(results: Sequence[Result | ValueError]) -> Result:
+def only_result(results: Sequence[Result | ValueError]) -> Result:
     """The result of a single text; what was wrong with it is raised."""
     (result,) = results
     if isinstance(result, ValueError):
         raise result
     return result
+
+
+class ReadOptions(TypedDict, total=False):
+    """Options of every function that reads many texts."""
+
+    k: int | None  # trees that `particles` and `beam` follow
+    seed: int  # of particles
+    words: bool  # the words of a list may have spaces
+    batch_size: int | None  # sentences read together (default: as many as fit)
+    progress: bool  # show how many are done
+
+
+def read_one(
+    chunk: Callable[..., Sequence[Result | ValueError]],
+    model: SOMForCausalLM,
+    tokenizer: PreTrainedTokenizerBase,
+    text: Text,
+    method: str | Method | None,
+    *,
+    k: int | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> Result:
+    """What `chunk` makes of a single text."""
+    method = Method.of(model, method, k, seed, given=bool(options.get("attach")))
+    return only_result(chunk(model, tokenizer, [text], method, **options))
+
+
+def read_each(
+    chunk: Callable[..., Sequence[Result | ValueError]],
+    model: SOMForCausalLM,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Texts,
+    method: str | Method | None,
+    *,
+    k: int | None = None,
+    seed: int = 0,
+    progress: bool = False,
+    **options: Any,
+) -> Iterator[Result]:
+    """What `chunk` makes of texts one after the other."""
+    method = Method.of(model, method, k, seed, given=bool(options.get("attach")))
+    read = partial(chunk, model, tokenizer, method=method, **options)
+    return results(texts, read, options.get("batch_size"), progress)
 
 
 def results(
@@ -64,7 +111,7 @@ def results(
         raise ValueError("expected texts one after the other, got a dict: the function for all keeps its names")
     rest, number = iter(texts), 0
     with progress("som", len(texts) if isinstance(texts, Sized) else None, shown=shown) as bar:
-        while chunk := list(islice(rest, max(CHUNK, batch_size or 0))):
+        while chunk := list(islice(rest, max(TEXTS_AT_ONCE, batch_size or 0))):
             for result in read(chunk):
                 number += 1
                 if isinstance(result, ValueError):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from safetensors import SafetensorError
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.utils import logging
 
@@ -16,7 +18,13 @@ from modeling_som.tokenization_som import load_tokenizer
 from som.locating import find_checkpoint
 
 SHIPPED = Path(__file__).parents[1] / "checkpoint"
-Model = TypeVar("Model", bound=PreTrainedModel)
+JSON_FILES: dict[str, tuple[str, ...]] = {  # of a checkpoint, with keys that must be there
+    "config.json": (),
+    "generation_config.json": (),
+    "tokenizer.json": ("model", "added_tokens"),
+    "tokenizer_config.json": (),
+}
+AnyModel = TypeVar("AnyModel", bound=PreTrainedModel)
 
 
 def load(
@@ -34,11 +42,12 @@ def load(
 
 
 def load_checkpoint(
-    path: str | Path, kind: type[Model], device: str | torch.device | None = None
-) -> tuple[Model, PreTrainedTokenizerFast]:
+    path: str | Path, kind: type[AnyModel], device: str | torch.device | None = None
+) -> tuple[AnyModel, PreTrainedTokenizerFast]:
     """The same for a model of any class."""
     path = find_checkpoint(path)
     with quiet(), damage_reported(path):
+        check_json_files(Path(path))
         check_kind(path, kind)
         model = load_weights(path, kind)
         tokenizer = load_tokenizer(path)
@@ -50,12 +59,26 @@ def load_checkpoint(
     return on_device(model.eval(), device), tokenizer
 
 
-def on_device(model: Model, device: str | torch.device | None) -> Model:
+def on_device(model: AnyModel, device: str | torch.device | None) -> AnyModel:
     """The model there, or one line on why not: torch raises another error for each kind of device."""
     try:
         return model if device is None else model.to(device)  # type: ignore[arg-type]  # the library's type of `to`
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise ValueError(f"device {str(device)!r} cannot be used: {str(error).splitlines()[0]}") from None
+
+
+def check_json_files(folder: Path) -> None:
+    """Validate that the files which libraries take for granted are what they should be, as far as they are there."""
+    for name, needed in JSON_FILES.items():
+        if (file := folder / name).is_file():
+            try:
+                content = json.loads(file.read_text(encoding="utf-8"))
+            except ValueError as error:
+                raise CheckpointError(f"{file}: expected JSON: {error}") from None
+            if not isinstance(content, dict):
+                raise CheckpointError(f"{file}: expected a JSON object, found {json.dumps(content)[:40]}")
+            if missing := [key for key in needed if key not in content]:
+                raise CheckpointError(f"{file}: expected a tokenizer, found no {missing[0]!r} in it")
 
 
 def check_kind(path: str | Path, kind: type[PreTrainedModel]) -> None:
@@ -65,11 +88,12 @@ def check_kind(path: str | Path, kind: type[PreTrainedModel]) -> None:
     if (model_type := config.get("model_type")) != expected:
         found = f"a model of type {model_type!r}" if model_type else "no model's config.json"
         raise CheckpointError(f"{path}: expected a {expected.upper()} checkpoint, found {found}")
-    if (architecture := (config.get("architectures") or ["SOMModel"])[0]) not in ("SOMModel", kind.__name__):
-        raise CheckpointError(f"{path}: expected a {kind.__name__}, found a {architecture}")
+    if (architectures := config.get("architectures") or ["SOMModel"]) not in (["SOMModel"], [kind.__name__]):
+        found = architectures[0] if isinstance(architectures, list) else json.dumps(architectures)
+        raise CheckpointError(f"{path}: expected a {kind.__name__}, found a {found}")
 
 
-def load_weights(path: str | Path, kind: type[Model]) -> Model:
+def load_weights(path: str | Path, kind: type[AnyModel]) -> AnyModel:
     """The model of a checkpoint that has all of its weights and no others; never from a pickle, which may run code.
 
     The library itself would fill in missing weights at random."""
@@ -79,16 +103,16 @@ def load_weights(path: str | Path, kind: type[Model]) -> Model:
     model, report = loaded
     for problem in ("missing", "unexpected", "mismatched"):
         if keys := sorted(report[f"{problem}_keys"]):
-            raise CheckpointError(f"{path}: expected the weights of the model, {problem}: {described(keys)}")
+            raise CheckpointError(f"{path}: expected the weights of the model, {problem}: {described_weights(keys)}")
     if broken := [name for name, weight in model.named_parameters() if not weight.isfinite().all()]:
-        raise CheckpointError(f"{path}: expected finite weights, not so: {described(broken)}")
+        raise CheckpointError(f"{path}: expected finite weights, these are not: {described_weights(broken)}")
     return model
 
 
-def described(keys: Sequence[str | tuple[str, Sequence[int], Sequence[int]]]) -> str:
+def described_weights(keys: Sequence[str | tuple[str, Sequence[int], Sequence[int]]]) -> str:
     """The first of these weights, with its shapes if it does not match, and how many others there are.
 
-    >>> described(["a", "b"]), described([("a", (3,), (4,))])
+    >>> described_weights(["a", "b"]), described_weights([("a", (3,), (4,))])
     ('a and 1 more', 'a has shape [3] instead of [4]')
     """
     name, *shapes = [keys[0]] if isinstance(keys[0], str) else keys[0]
@@ -107,10 +131,12 @@ def damage_reported(path: str | Path) -> Iterator[None]:
         yield
     except CheckpointError:
         raise
+    except SafetensorError as error:
+        raise CheckpointError(f"{path}: expected a checkpoint: model.safetensors is damaged: {error}") from error
     except Exception as error:
         reason = " ".join(str(error).split("\n")[:2])
         if not isinstance(error, OSError | ValueError):
-            reason = f"a file in it is damaged ({type(error).__name__}: {reason})"
+            reason = f"a file in it is damaged: {reason.rpartition('Error: ')[2]}"
         elif isinstance(error, OSError) and not Path(path).is_dir():
             reason = "no such folder, and no such model on the Hub"
         raise CheckpointError(f"{path}: expected a checkpoint: {reason}") from error

@@ -7,21 +7,42 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, starmap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from transformers import PreTrainedTokenizerBase
 
 from modeling_som import SOMForCausalLM
 from modeling_som.parses_som import bracketed, build_tree, parse_record, parse_sentences, sibling_numbers
-from modeling_som.scoring_som import Method, Scored
-from modeling_som.sentences_som import CLITIC, NOT, Sentence, offsets_in, running_text
-from modeling_som.tags_som import Labels
-from som.inference.inputs import Text, Texts, only, read_in_place, read_named, readable, results, too_long
-from som.syntax import Tree, evalb_line, tree_from_depths, visible
+from modeling_som.scoring_som import FoundTree, Method, read
+from modeling_som.sentences_som import CLITIC, NOT, Sentence, encode, offsets_in, running_text
+from modeling_som.tags_som import Decided, Labels, decided_labels
+from som.inference.inputs import (
+    ReadOptions,
+    Text,
+    Texts,
+    read_each,
+    read_in_place,
+    read_named,
+    read_one,
+    readable,
+    too_long,
+)
+from som.syntax import (
+    Tags,
+    Tree,
+    evalb_line,
+    first_siblings,
+    gold_depths,
+    labelled_spans,
+    tree_from_depths,
+    visible,
+)
 
 if TYPE_CHECKING:
     from nltk import Tree as NltkTree
 
+SEPARATORS = re.compile("[\x1c-\x1f]")  # white space to Python, not to tokenizers
+INNER_SPACE = "\ue000"  # stands for a space inside a word, as some treebanks have them, while text is put together
 DRAWABLE = 200  # more words than anyone can look at, fewer than the drawing libraries can recurse into
 
 
@@ -54,14 +75,20 @@ class Parse:
     words: list[str]
     offsets: list[tuple[int, int]]
     depths: list[int]
-    log_prob: float | None = None  # of the sentence in nats, EOS included
+    log_prob: float | None = None  # of the sentence in nats, EOS included; None if it was not asked for
     labels: Labels | None = None
     text: str | None = None  # what was read, into which the offsets point; None for words that were given one by one
 
     @classmethod
-    def of(cls, sentence: Sentence, scored: Scored, labels: Labels | None = None) -> Parse:
-        depths = sentence.of_words(scored.depths)
-        return cls(sentence.words, sentence.offsets, depths, scored.log_prob, labels, sentence.text)
+    def of(cls, sentence: Sentence, tree: FoundTree) -> Parse:
+        depths = sentence.of_words(tree.depths)
+        return cls(sentence.words, sentence.offsets, depths, tree.log_prob, tree.labels, sentence.text)
+
+    @classmethod
+    def of_tree(cls, tree: Tree, tags: Tags | None = None) -> Parse:
+        """The tree of a treebank, as if it had been parsed."""
+        labels = Labels([tag or "" for tag in tags.leaf], list(tags.node)) if tags else None
+        return cls(list(tree.words()), [], gold_depths(first_siblings(tree)), labels=labels)
 
     @property
     def tree(self) -> Tree:
@@ -101,12 +128,41 @@ class Parse:
         self.check_drawable()
         return visible(draw_tree(self.to_nltk(binary)))
 
-    def svg(self, binary: bool = False) -> str:
-        """The tree as a picture."""
-        import svgling
+    @property
+    def constituents(self) -> Tree:
+        """The tree without steps of the binarisation, where labels tell them; otherwise the binary tree."""
+
+        def leaf(word: int, tag: str | None) -> Tree | str:
+            return self.words[word]
+
+        def constituent(tag: str | None, parts: list[Tree | str]) -> Tree | str:
+            return Tree(tuple(parts))
+
+        whole = build_tree(self.depths, self.labels, leaf, constituent)
+        return whole if isinstance(whole, Tree) else Tree((whole,))
+
+    @property
+    def span_labels(self) -> dict[tuple[int, int], str]:
+        """The label of every constituent and word that has one, by its first word and 1 + its last."""
+        if self.labels is None:
+            return {}
+        found: dict[tuple[int, int], str] = {}
+        for label, first, end in labelled_spans(self.depths, Tags(tuple(self.labels.leaf), tuple(self.labels.node))):
+            found[first, end] = f"{found[first, end]}+{label}" if (first, end) in found else label
+        return found
+
+    def figure(self, binary: bool = False) -> str:
+        """The tree as a picture for a web page, in the colours of the page around it."""
+        from som.inference.pictures import tree_figure
 
         self.check_drawable()
-        return visible(svgling.draw_tree(self.to_nltk(binary)).get_svg().tostring())
+        return tree_figure(self.tree) if binary else tree_figure(self.constituents, labels=self.span_labels)
+
+    def svg(self, binary: bool = False) -> str:
+        """The tree as a picture."""
+        from som.inference.pictures import standalone
+
+        return standalone(self.figure(binary))
 
     def arcs(self) -> str:
         """The dependencies as a picture: an arc from every head to its dependents."""
@@ -117,8 +173,15 @@ class Parse:
         self.check_drawable()
         return dependency_figure([visible(word) for word in self.words], self.heads, self.relations)
 
-    def _repr_svg_(self) -> str:
-        return self.svg()
+    def _repr_svg_(self) -> str | None:
+        """What notebooks show; None, for text, where there is no room for a picture."""
+        return self.svg() if len(self.words) <= DRAWABLE else None
+
+    def _repr_html_(self) -> str | None:
+        from som.inference.pictures import framed
+
+        note = "" if self.log_prob is None else f"log-likelihood {self.log_prob:.2f} nats"
+        return framed(self.figure(), note) if len(self.words) <= DRAWABLE else None
 
     def check_drawable(self) -> None:
         if len(self.words) > DRAWABLE:
@@ -183,23 +246,33 @@ def draw_tree(tree: NltkTree) -> str:
 
 def conllu_sentence(parse: Parse, labels: Labels, sent_id: str | int, probabilities: bool) -> str:
     """A sentence of CoNLL-U with its blank line; what was written as one word but is several has a range line."""
-    text = running_text(parse.words) if parse.text is None else " ".join(parse.text.split())
+    words = [one_line(word).replace(" ", INNER_SPACE) or "_" for word in parse.words]
+    text = running_text(words) if parse.text is None else one_line(parse.text)
     lines = [f"# sent_id = {sent_id}", f"# text = {text}"]
-    offsets = parse.offsets if parse.text is not None else offsets_in(text, parse.words)
-    ranges = written_words(parse.words, offsets)
-    chances = labels.probabilities or [1.0] * len(parse.words)
-    columns = zip(parse.words, labels.heads or [], labels.relations or [], chances, strict=True)
+    offsets = parse.offsets if parse.text is not None else offsets_in(text, words)
+    ranges = written_words(words, offsets)
+    chances = labels.probabilities or [1.0] * len(words)
+    columns = zip(words, labels.heads or [], labels.relations or [], chances, strict=True)
     for number, (word, head, relation, chance) in enumerate(columns, start=1):
         glued = number < len(offsets) and offsets[number][0] == offsets[number - 1][1]
         first, last = ranges[number - 1]
         space = ["SpaceAfter=No"] if glued and number == last else []
         if first < last and number == first:
             end = ["SpaceAfter=No"] if last < len(offsets) and offsets[last][0] == offsets[last - 1][1] else []
-            form = "".join(parse.words[first - 1 : last])
+            form = "".join(words[first - 1 : last])
             lines.append("\t".join([f"{first}-{last}", form, *["_"] * 7, "|".join(end) or "_"]))
         misc = [*([f"RelationProbability={chance:.4f}"] if probabilities else []), *(space if first == last else [])]
         lines.append("\t".join([str(number), word, *["_"] * 4, str(head), relation, "_", "|".join(misc) or "_"]))
-    return "\n".join([*lines, "", ""])
+    return "\n".join([*lines, "", ""]).replace(INNER_SPACE, " ")
+
+
+def one_line(text: str) -> str:
+    """A text with single spaces, and signs for control characters, which may be taken for the ends of lines.
+
+    >>> one_line(" a\\tb\\u2028c\\x1cd")
+    'a b c␜d'
+    """
+    return visible(" ".join(SEPARATORS.sub(lambda match: visible(match[0]), text).split()))
 
 
 def written_words(words: Sequence[str], offsets: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -220,12 +293,31 @@ def written_words(words: Sequence[str], offsets: Sequence[tuple[int, int]]) -> l
     return [(group[0], group[-1]) for group in groups for _ in group]
 
 
-def tree_svg(tree: Tree) -> str:
-    """An unlabelled tree as an SVG element."""
-    import svgling
+@dataclass(frozen=True)
+class PartialParse:
+    """A sentence up to one of its words: the depth of each, and what is certain of the labels, whatever follows."""
 
-    drawing = svgling.draw_tree(tree.to_nltk()).get_svg().tostring()
-    return visible(drawing)  # control characters are not allowed in XML
+    words: list[str]
+    depths: list[int]
+    labels: Decided | None  # of a model without tags None, otherwise with None for each that is not decided
+
+
+def partial_parses(
+    model: SOMForCausalLM, tokenizer: PreTrainedTokenizerBase, text: Text, *, words: bool = False
+) -> list[PartialParse]:
+    """What a greedy reader has decided after each word of a sentence; nothing of it ever changes.
+
+    A word's place is decided when it is read. A tag is decided when its constituent and the one above are complete
+    and every reading of what may follow agrees on it: heads of left constituents often wait for the end."""
+    sentence = encode(tokenizer, text, words=words)
+    (reading,) = read(model, [sentence.ids], tags=True)
+    depths = sentence.of_words(reading.depths)
+    decided: list[Decided | None] = [None] * len(depths)
+    if reading.leaf_tags is not None and reading.node_tags is not None:
+        leaf, node = (table[sentence.starts].tolist() for table in (reading.leaf_tags, reading.node_tags))
+        ends = range(1, len(depths) + 1)
+        decided = [decided_labels(depths[:n], leaf[:n], node[:n], model.config.tree_tags) for n in ends]
+    return [PartialParse(sentence.words[:n], depths[:n], labels) for n, labels in enumerate(decided, start=1)]
 
 
 CONLL_HEADER = "# global.columns = ID FORM DEPTH FIRST_SIBLING START END\n"  # as CoNLL-U Plus begins
@@ -268,11 +360,11 @@ def parse(
     seed: int = 0,
     words: bool = False,
 ) -> Parse:
-    """The tree of one sentence, a text or a list of words; `Parse.to_nltk` gives it to nltk and svgling.
+    """The tree of one sentence, a text or a list of words; `Parse.to_nltk` gives it to nltk.
 
     With `words`, the words of a list may have spaces, as in treebanks of Vietnamese.
     """
-    return only(parse_chunk(model, tokenizer, [text], Method.of(model, method, k, seed), words=words))
+    return read_one(parse_chunk, model, tokenizer, text, method, k=k, seed=seed, words=words)
 
 
 def parse_all(
@@ -282,14 +374,16 @@ def parse_all(
     method: str | Method | None = None,
     *,
     missing: str = "error",
-    **options: Any,
+    log_probs: bool = True,
+    **options: Unpack[ReadOptions],
 ) -> list[Parse]:
     """The trees of many sentences, read in batches: greedy, or of `k` by `particles` or `beam` the most agreed on.
 
     A dict or a pandas Series of texts gives one of parses, with the same names. Where a text is missing (None, NaN)
     there is an error, or with missing="skip" no result. Options are those of `parse_each`.
     """
-    return read_named(texts, missing, partial(parse_each, model, tokenizer, method=method, **options))
+    each = partial(parse_each, model, tokenizer, method=method, log_probs=log_probs, **options)
+    return read_named(texts, missing, each)
 
 
 def parse_each(
@@ -298,19 +392,16 @@ def parse_each(
     texts: Iterable[Text],
     method: str | Method | None = None,
     *,
-    k: int | None = None,
-    seed: int = 0,
-    words: bool = False,
-    batch_size: int | None = None,
-    progress: bool = False,
+    log_probs: bool = True,
+    **options: Unpack[ReadOptions],
 ) -> Iterator[Parse]:
     """The trees of sentences one after the other, for any number of them, such as the lines of a file.
 
-    Sentences are read `batch_size` at a time (default: as many as fit), and `progress` shows how many.
+    Options are `k`, `seed` and `words`, as for `parse`. Sentences are read `batch_size` at a time (default: as many as
+    fit), and `progress` shows how many. With log_probs=False greedy trees come several times as fast and
+    `Parse.log_prob` is None.
     """
-    method = Method.of(model, method, k, seed)
-    read = partial(parse_chunk, model, tokenizer, method=method, words=words, batch_size=batch_size)
-    return results(texts, read, batch_size, progress)
+    return read_each(parse_chunk, model, tokenizer, texts, method, log_probs=log_probs, **options)
 
 
 def parse_chunk(
@@ -322,7 +413,12 @@ def parse_chunk(
     words: bool = False,
     batch_size: int | None = None,
     longest: int | None = None,
+    log_probs: bool = True,
 ) -> list[Parse | ValueError]:
     """The trees of some sentences; where one cannot be read, or is too long, there is an error in its place."""
     sentences = [readable(tokenizer, text, words=words, longest=longest) for text in texts]
-    return read_in_place(sentences, lambda good: starmap(Parse.of, parse_sentences(model, good, method, batch_size)))
+
+    def read(good: list[Sentence]) -> Iterator[Parse]:
+        return starmap(Parse.of, parse_sentences(model, good, method, batch_size, log_probs))
+
+    return read_in_place(sentences, read)

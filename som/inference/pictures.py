@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from unicodedata import east_asian_width
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from som.inference.surprisal import WordSurprisal
-from som.syntax import Bracket, Tree, tree_from_depths
+from som.syntax import Bracket, Tree, tree_from_depths, visible
 
 Span = tuple[int, int]  # first word, 1 + last word
-LEVEL, LEFT, BARS = 22, 34, 100  # height of a level of the tree, width of the axis, height of the longest bar
+LEVEL, LEFT, BIT = 22, 34, 6  # height of a level of the tree, width of the axis, length of a bit
 ARC = 30  # height of a level of arcs
 NARROW, WIDE = set("iljtfr.,:;!'|I()[]"), set("mwMW@%")
 STYLE = """
@@ -24,6 +26,8 @@ STYLE = """
 .som-figure .soft { fill: var(--soft, #5f6672) } .som-figure .end { text-anchor: end }
 .som-figure .ground { fill: var(--panel, #fff) }
 .som-figure path { fill: none; stroke: var(--soft, #5f6672); stroke-width: 1.2 }
+.som-figure .number { stroke: var(--panel, #fff); stroke-width: 3px; paint-order: stroke }
+.som-figure text.wrong { fill: var(--structural, #b2521b); font-weight: 600 }
 .som-figure path.wrong { stroke: var(--structural, #b2521b); stroke-width: 2; stroke-dasharray: 5 3 }
 .som-figure .structural { fill: var(--structural, #b2521b) } .som-figure .lexical { fill: var(--lexical, #2b64a8) }
 .som-figure line { stroke: var(--line, #d8d4cc) }
@@ -32,30 +36,54 @@ STYLE = """
 
 
 @dataclass(frozen=True)
-class Node:
+class Placed:
     """A subtree in the picture."""
 
     x: float
     height: int  # levels above the words
     span: Span
-    children: tuple[Node, ...] = ()
+    children: tuple[Placed, ...] = ()
 
 
 def tree_figure(
     tree: Tree,
     *,
-    wrong: Collection[Span] = (),
     labels: Mapping[Span, str] | None = None,
-    tags: Sequence[str] | None = None,
+    wrong: Collection[Span] = (),
+    wrong_labels: Collection[Span] = (),
+    rows: Sequence[WordSurprisal] | None = None,
 ) -> str:
-    """A tree; constituents that are `wrong` are drawn in dashes."""
-    words = tree.words()
-    centres, width = columns(words, 0)
+    """A tree with its labels, those of words below them, and with `rows` the surprisals of its words.
+
+    Constituents that are `wrong` are drawn in dashes; labels that are wrong, in the same colour."""
+    words, labels = tree.words(), labels or {}
+    tags = [labels.get((place, place + 1), "") for place in range(len(words))]
+    centres, width = word_centres([*map(wider, words, tags)], LEFT if rows else 0)
     root = nodes(tree, centres)
-    figure, top = canvas(str(tree)), 8 + root.height * LEVEL
-    draw_tree(figure, root, top, wrong, labels or {})
-    draw_words(figure, words, tags, centres, top + 26)
-    return finished(figure, width, top + (56 if tags else 40))
+    figure, top = canvas(str(tree)), 18 + root.height * LEVEL
+    draw_branches(figure, root, top, labels, wrong, wrong_labels)
+    bottom = draw_words(figure, words, tags, centres, top + 26, wrong_labels)
+    return figure_svg(figure, width, draw_bars(figure, rows, centres, width, bottom) if rows else bottom + 14)
+
+
+def surprisal_figure(rows: Sequence[WordSurprisal]) -> str:
+    """Words with their binary tree above and their surprisal below; a bit is as long in every such picture."""
+    return tree_figure(tree_from_depths([row.depth for row in rows], [row.word for row in rows]), rows=rows)
+
+
+def standalone(picture: str) -> str:
+    """A picture that is a file of its own: in plain colours, which every program for SVG knows.
+
+    >>> standalone("<style>path { stroke: var(--soft, #5f6672) }</style>")
+    '<style>path { stroke: #5f6672 }</style>'
+    """
+    return re.sub(r"var\(--\w+, (#\w+)\)", r"\1", picture)
+
+
+def framed(picture: str, note: str = "") -> str:
+    """A picture for a notebook's page, which scrolls if it is wider, with a line of text below."""
+    below = f'<div style="font-size: 85%; opacity: .8">{escape(note)}</div>' if note else ""
+    return f'<div style="overflow-x: auto">{picture}</div>{below}'
 
 
 def dependency_figure(words: Sequence[str], heads: Sequence[int], relations: Sequence[str]) -> str:
@@ -63,16 +91,16 @@ def dependency_figure(words: Sequence[str], heads: Sequence[int], relations: Seq
     arcs = [(min(word, head - 1), max(word, head - 1), word) for word, head in enumerate(heads) if head]
     levels = arc_levels([(left, right) for left, right, _ in arcs])
     room = [max(len(relations[word]) * 6.0 + 24, 0) / (right - left) for left, right, word in arcs]
-    centres, width = columns(words, 0, least=max([36.0, *room]))
+    centres, width = word_centres(words, 0, least=max([36.0, *room]))
     figure, bottom = canvas(" ".join(words)), 34 + ARC * max([1, *levels])
     root = list(heads).index(0)
     SubElement(figure, "path", {"d": f"M{centres[root]:.1f} 18V{bottom - 4}"})
     draw_tip(figure, centres[root], bottom)
-    write(figure, centres[root], 14, relations[root], "label")
+    write_label(figure, centres[root], 14, relations[root], "label")
     for (left, right, word), level in zip(arcs, levels, strict=True):
         draw_arc(figure, centres, left, right, word, bottom, level, relations[word])
-    draw_words(figure, words, None, centres, bottom + 18)
-    return finished(figure, width, bottom + 32)
+    draw_words(figure, words, [""] * len(words), centres, bottom + 18)
+    return figure_svg(figure, width, bottom + 32)
 
 
 def arc_levels(arcs: Sequence[Span]) -> list[int]:
@@ -107,7 +135,7 @@ def draw_arc(
     path += f"Q{b:.1f} {top} {b:.1f} {top + bend}V{bottom - 4}"
     SubElement(figure, "path", {"d": path})
     draw_tip(figure, b if dependent == right else a, bottom)
-    write(figure, (a + b) / 2, top + 4, relation, "label")
+    write_label(figure, (a + b) / 2, top + 4, relation, "label")
 
 
 def draw_tip(figure: Element, x: float, bottom: float) -> None:
@@ -115,28 +143,10 @@ def draw_tip(figure: Element, x: float, bottom: float) -> None:
     SubElement(figure, "path", {"d": f"M{x - 3.5:.1f} {bottom - 10}L{x:.1f} {bottom - 3}L{x + 3.5:.1f} {bottom - 10}"})
 
 
-def surprisal_figure(rows: Sequence[WordSurprisal], most: float | None = None) -> str:
-    """Words with their tree above and their surprisal below; `most` bits are the longest bar, to share an axis."""
-    words = [row.word for row in rows]
-    centres, width = columns(words, LEFT)
-    tree = tree_from_depths([row.depth for row in rows], words)
-    root = nodes(tree, centres)
-    figure, top = canvas(str(tree)), 8 + root.height * LEVEL
-    draw_tree(figure, root, top, (), {})
-    draw_words(figure, words, None, centres, top + 26)
-    draw_bars(figure, rows, centres, width, top + 40, most or longest_bar(rows))
-    return finished(figure, width, top + BARS + 66)
-
-
-def longest_bar(rows: Sequence[WordSurprisal]) -> float:
-    """In bits; of several sentences, the largest of these makes an axis for all."""
-    return max(1.0, *(max(row.surprisal, (row.structural or 0) + row.lexical) for row in rows))
-
-
 # ---------------------------------------------------------------------------------------------- where things are
 
 
-def columns(words: Sequence[str], left: float, least: float = 36.0) -> tuple[list[float], float]:
+def word_centres(words: Sequence[str], left: float, least: float = 36.0) -> tuple[list[float], float]:
     """The middle of each word's column, and the width of them all and of what is left of them."""
     centres, edge = [], left
     for word in words:
@@ -156,9 +166,18 @@ def letters(word: str) -> float:
     return sum(sizes)
 
 
-def nodes(tree: Tree, centres: Sequence[float]) -> Node:
+def wider(word: str, tag: str) -> str:
+    """Whichever needs more room; tags are written smaller.
+
+    >>> wider("a", "nsubj:pass"), wider("understanding", "obj")
+    ('nsubj:p', 'understanding')
+    """
+    return max(word, tag[: round(0.7 * len(tag))], key=letters)
+
+
+def nodes(tree: Tree, centres: Sequence[float]) -> Placed:
     """The tree with a place for each subtree."""
-    levels: list[list[Node]] = [[]]
+    levels: list[list[Placed]] = [[]]
     read = 0
     for event in tree.events():
         if event is Bracket.OPEN:
@@ -167,15 +186,15 @@ def nodes(tree: Tree, centres: Sequence[float]) -> Node:
             children = tuple(levels.pop())
             levels[-1].append(parent(children))
         else:
-            levels[-1].append(Node(centres[read], 0, (read, read + 1)))
+            levels[-1].append(Placed(centres[read], 0, (read, read + 1)))
             read += 1
     return levels[0][0]
 
 
-def parent(children: tuple[Node, ...]) -> Node:
+def parent(children: tuple[Placed, ...]) -> Placed:
     first, last = children[0], children[-1]
     height = 1 + max(child.height for child in children)
-    return Node((first.x + last.x) / 2, height, (first.span[0], last.span[1]), children)
+    return Placed((first.x + last.x) / 2, height, (first.span[0], last.span[1]), children)
 
 
 # ---------------------------------------------------------------------------------------------- what is drawn
@@ -183,24 +202,31 @@ def parent(children: tuple[Node, ...]) -> Node:
 
 def canvas(label: str) -> Element:
     """An empty figure with its styles, a background, and what screen readers say of it."""
-    names = {"class": "som-figure", "role": "img", "aria-label": label}
+    names = {"class": "som-figure", "role": "img", "aria-label": visible(label)}
     figure = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", **names})
     SubElement(figure, "style").text = STYLE
     SubElement(figure, "rect", {"class": "ground", "width": "100%", "height": "100%"})
     return figure
 
 
-def finished(figure: Element, width: float, height: float) -> str:
+def figure_svg(figure: Element, width: float, height: float) -> str:
     size = {"width": f"{width:.0f}", "height": f"{height:.0f}", "viewBox": f"0 0 {width:.0f} {height:.0f}"}
     figure.attrib.update(size)
     return ElementTree.tostring(figure, "unicode")
 
 
-def write(figure: Element, x: float, y: float, text: str, kind: str = "") -> None:
-    SubElement(figure, "text", {"x": f"{x:.1f}", "y": f"{y:.1f}", "class": kind}).text = text
+def write_label(figure: Element, x: float, y: float, text: str, kind: str = "") -> None:
+    SubElement(figure, "text", {"x": f"{x:.1f}", "y": f"{y:.1f}", "class": kind}).text = visible(text)
 
 
-def draw_tree(figure: Element, root: Node, bottom: float, wrong: Collection[Span], labels: Mapping[Span, str]) -> None:
+def draw_branches(
+    figure: Element,
+    root: Placed,
+    bottom: float,
+    labels: Mapping[Span, str],
+    wrong: Collection[Span],
+    wrong_labels: Collection[Span],
+) -> None:
     """A bar for each constituent, with an arm down to each of its children; labels above the bars."""
     stack, found = [root], []
     while stack:
@@ -208,41 +234,58 @@ def draw_tree(figure: Element, root: Node, bottom: float, wrong: Collection[Span
         stack += node.children
         found += [node] * bool(node.children)
     for node in sorted(found, key=lambda node: node.span in wrong):
-        y, ends = bottom - node.height * LEVEL, (node.children[0].x, node.children[-1].x)
-        feet = [(child.x, bottom - child.height * LEVEL + (0 if child.children else 10)) for child in node.children]
-        path = f"M{ends[0]:.1f} {y}H{ends[1]:.1f}" + "".join(f"M{x:.1f} {y}V{foot}" for x, foot in feet)
-        SubElement(figure, "path", {"d": path, "class": "wrong" if node.span in wrong else ""})
+        SubElement(figure, "path", {"d": arms(node, bottom), "class": "wrong" if node.span in wrong else ""})
     for node in found:
-        if node.span in labels:
-            write(figure, node.x, bottom - node.height * LEVEL - 5, labels[node.span], "label")
+        if node.span in labels and node.span[1] - node.span[0] > 1:
+            kind = "label wrong" if node.span in wrong_labels else "label"
+            write_label(figure, node.x, bottom - node.height * LEVEL - 5, labels[node.span], kind)
+
+
+def arms(node: Placed, bottom: float) -> str:
+    """The path of a node's bar and its arms, the outer ones with round corners."""
+    y, r = bottom - node.height * LEVEL, 4
+    feet = [(child.x, bottom - child.height * LEVEL + (0 if child.children else 10)) for child in node.children]
+    (left, start), *inner, (right, end) = feet if len(feet) > 1 else feet * 2
+    if left == right:
+        return f"M{left:.1f} {y}V{start}"
+    outer = f"M{left:.1f} {start}V{y + r}q0 {-r} {r} {-r}H{right - r:.1f}q{r} 0 {r} {r}V{end}"
+    return outer + "".join(f"M{x:.1f} {y}V{foot}" for x, foot in inner)
 
 
 def draw_words(
-    figure: Element, words: Sequence[str], tags: Sequence[str] | None, centres: Sequence[float], y: float
-) -> None:
+    figure: Element,
+    words: Sequence[str],
+    tags: Sequence[str],
+    centres: Sequence[float],
+    y: float,
+    wrong_labels: Collection[Span] = (),
+) -> float:
+    """Words with their tags below, if they have any; where they end."""
     for x, word in zip(centres, words, strict=True):
-        write(figure, x, y, word)
-    for x, tag in zip(centres, tags or [], strict=False):
-        write(figure, x, y + 16, tag, "small soft")
+        write_label(figure, x, y, word)
+    for place, (x, tag) in enumerate(zip(centres, tags, strict=True)):
+        if tag:
+            write_label(figure, x, y + 16, tag, "small wrong" if (place, place + 1) in wrong_labels else "small soft")
+    return y + 16 * any(tags)
 
 
 def draw_bars(
-    figure: Element, rows: Sequence[WordSurprisal], centres: Sequence[float], width: float, zero: float, most: float
-) -> None:
-    """Bars that hang from the words: structural, lexical, a line at the surprisal, and an axis in bits."""
-    scale = BARS / most
-    step = next(size for size in (1, 2, 5, 10, 20, 50, 100) if most / size <= 4 or size == 100)
-    for tick in range(0, int(most) + 1, step):
-        y = zero + tick * scale
+    figure: Element, rows: Sequence[WordSurprisal], centres: Sequence[float], width: float, words: float
+) -> float:
+    """Bars below the words: structural, lexical, a line at the surprisal, an axis in bits; where they end."""
+    zero, most = words + 14, max(max(row.surprisal, (row.structural or 0) + row.lexical) for row in rows)
+    for tick in range(0, int(most) + 1, 5 if most < 50 else 20):
+        y = zero + tick * BIT
         SubElement(figure, "line", {"x1": str(LEFT), "x2": f"{width - 4:.1f}", "y1": f"{y:.1f}", "y2": f"{y:.1f}"})
-        write(figure, LEFT - 6, y + 4, str(tick), "small soft end")
+        write_label(figure, LEFT - 6, y + 4, str(tick), "small soft end")
     for x, row in zip(centres, rows, strict=True):
         y = zero
         for kind, bits in (("structural", row.structural or 0), ("lexical", row.lexical)):
-            box = {"x": f"{x - 9:.1f}", "y": f"{y:.1f}", "width": "18", "height": f"{bits * scale:.1f}", "class": kind}
+            box = {"x": f"{x - 9:.1f}", "y": f"{y:.1f}", "width": "18", "height": f"{bits * BIT:.1f}", "class": kind}
             SubElement(figure, "rect", box)
-            y += bits * scale
-        end = zero + row.surprisal * scale
+            y += bits * BIT
+        end = zero + row.surprisal * BIT
         line = {"x1": f"{x - 13:.1f}", "x2": f"{x + 13:.1f}", "y1": f"{end:.1f}", "y2": f"{end:.1f}", "class": "total"}
         SubElement(figure, "line", line)
-        write(figure, x, max(y, end) + 15, f"{row.surprisal:.1f}", "small")
+        write_label(figure, x, max(y, end) + 15, f"{row.surprisal:.1f}", "small number")
+    return zero + most * BIT + 24

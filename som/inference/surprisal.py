@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from functools import partial
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 from torch import Tensor
@@ -18,9 +18,20 @@ from modeling_som import SOMCache, SOMForCausalLM
 from modeling_som.scoring_som import Method, Reading, evaluating
 from modeling_som.search_som import best_trees
 from modeling_som.sentences_som import Sentence
-from modeling_som.surprisal_som import PartialParse, WordSurprisal, read_words, with_end, word_places
-from som.inference.inputs import Text, Texts, only, read_in_place, read_named, readable, results, too_long
+from modeling_som.surprisal_som import RankedParse, WordSurprisal, read_words, with_end, word_places
+from som.inference.inputs import (
+    ReadOptions,
+    Text,
+    Texts,
+    read_each,
+    read_in_place,
+    read_named,
+    read_one,
+    readable,
+    too_long,
+)
 from som.syntax import tree_from_depths
+from som.tables import UNQUOTED, text_cell, tsv_value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,26 +43,48 @@ PANELS = 50  # sentences in a picture
 Attach = Mapping[int, int | str]  # a word's number → its depth, or "word 3": join the constituent that word 3 begins
 
 
+class SurprisalOptions(ReadOptions, total=False):
+    """Options of `surprisals_all` and `surprisals_each`."""
+
+    eos: bool
+    attach: Attach | None
+    parses: int
+
+
+class Surprisals(list[WordSurprisal]):
+    """The words of a sentence, a list that notebooks show as a picture: the tree, and what each word costs."""
+
+    def _repr_svg_(self) -> str | None:
+        """None, for text, where there is nothing to draw or no room for it."""
+        from som.inference.pictures import standalone, surprisal_figure
+
+        return standalone(surprisal_figure(self)) if 0 < len(self) <= PLOTTABLE else None
+
+    def _repr_html_(self) -> str | None:
+        from som.inference.pictures import framed, surprisal_figure
+
+        total = (
+            f"{sum(row.surprisal for row in self):.1f} bits in all; bars: structural, then lexical; line: surprisal"
+        )
+        return framed(surprisal_figure(self), total) if 0 < len(self) <= PLOTTABLE else None
+
+
 def surprisals(
     model: SOMForCausalLM,
     tokenizer: PreTrainedTokenizerBase,
     text: Text,
     method: str | Method | None = None,
-    *,
-    k: int | None = None,
-    seed: int = 0,
-    **options: Any,
-) -> list[WordSurprisal]:
+    **options: Unpack[SurprisalOptions],
+) -> Surprisals:
     """Surprisals of a text's words, or of a list of words. Options:
 
-    `eos` adds the end of the sentence. `attach` forces attachments and leaves the other decisions greedy: {6: 2} puts
-    word 6 at depth 2, {6: "word 3"} makes it the sister of the constituent so far that word 3 begins. `parses` asks
-    for so many partial parses a word: with `particles` or `beam`, the best trees found for the words so far; otherwise
-    the greedy tree of the words before with the best attachments of this one, weighted by p. With `words`, the words
-    of a list may have spaces.
+    `k` and `seed` belong to the method. `eos` adds the end of the sentence. `attach` forces attachments and leaves the
+    other decisions greedy: {6: 2} puts word 6 at depth 2, {6: "word 3"} makes it the sister of the constituent so far
+    that word 3 begins. `parses` asks for so many partial parses per word: with `particles` or `beam`, the best trees
+    found for the words so far; otherwise the greedy tree of the words before with the best attachments of this one,
+    weighted by p. With `words`, the words of a list may have spaces.
     """
-    method = Method.of(model, method, k, seed, given=bool(options.get("attach")))
-    return only(surprisals_chunk(model, tokenizer, [text], method, **options))
+    return read_one(surprisals_chunk, model, tokenizer, text, method, **options)
 
 
 def surprisals_all(
@@ -61,8 +94,8 @@ def surprisals_all(
     method: str | Method | None = None,
     *,
     missing: str = "error",
-    **options: Any,
-) -> list[list[WordSurprisal]]:
+    **options: Unpack[SurprisalOptions],
+) -> list[Surprisals]:
     """`surprisals` of many sentences, read in batches.
 
     A dict or a pandas Series of texts gives one of results, with the same names. Where a text is missing (None, NaN)
@@ -76,20 +109,14 @@ def surprisals_each(
     tokenizer: PreTrainedTokenizerBase,
     texts: Iterable[Text],
     method: str | Method | None = None,
-    *,
-    k: int | None = None,
-    seed: int = 0,
-    batch_size: int | None = None,
-    progress: bool = False,
-    **options: Any,
-) -> Iterator[list[WordSurprisal]]:
+    **options: Unpack[SurprisalOptions],
+) -> Iterator[Surprisals]:
     """`surprisals` of sentences one after the other, for any number of them, such as the lines of a file.
 
-    Sentences are read `batch_size` at a time (default: as many as fit), and `progress` shows how many.
+    Options are those of `surprisals`. Sentences are read `batch_size` at a time (default: as many as fit), and
+    `progress` shows how many.
     """
-    method = Method.of(model, method, k, seed, given=bool(options.get("attach")))
-    read = partial(surprisals_chunk, model, tokenizer, method=method, batch_size=batch_size, **options)
-    return results(texts, read, batch_size, progress)
+    return read_each(surprisals_chunk, model, tokenizer, texts, method, **options)
 
 
 def surprisals_chunk(
@@ -104,7 +131,7 @@ def surprisals_chunk(
     words: bool = False,
     batch_size: int | None = None,
     longest: int | None = None,
-) -> list[list[WordSurprisal] | ValueError]:
+) -> list[Surprisals | ValueError]:
     """`surprisals` of some sentences; where one cannot be read, or is too long, there is an error in its place."""
     sentences = [readable(tokenizer, text, eos, words, longest) for text in texts]
     if eos:
@@ -121,7 +148,7 @@ def read_surprisals(
     attach: Attach,
     parses: int,
     batch_size: int | None,
-) -> Iterator[list[WordSurprisal]]:
+) -> Iterator[Surprisals]:
     """The words of each sentence."""
     depths = [forced_depths(model, sentence, attach) for sentence in sentences] if attach else None
     forced = [[sentence.starts[number - 1] for number in attach] for sentence in sentences]
@@ -131,37 +158,38 @@ def read_surprisals(
             best = best_parses(model, sentence, method, parses)
         else:
             best = attachment_parses(sentence, reading, parses)
-        yield [replace(row, parses=trees) for row, trees in zip(rows, best, strict=True)] if parses else rows
+        with_parses = (replace(row, parses=trees) for row, trees in zip(rows, best, strict=True))
+        yield Surprisals(with_parses if parses else rows)
 
 
 # ---------------------------------------------------------------------------------------------- partial parses
 
 
-def best_parses(model: SOMForCausalLM, sentence: Sentence, method: Method, count: int) -> list[list[PartialParse]]:
+def best_parses(model: SOMForCausalLM, sentence: Sentence, method: Method, count: int) -> list[list[RankedParse]]:
     """For each word, the best of the trees that are followed so far."""
     with evaluating(model), torch.inference_mode():
         ids = torch.tensor([sentence.ids], device=model.device)
         clouds = list(method.follow(model, ids, torch.ones_like(ids)))
     return [
-        [partial_parse(sentence, depths, share) for depths, share in best_trees(clouds[stop - 2], 0, count)]
+        [ranked_parse(sentence, depths, share) for depths, share in best_trees(clouds[stop - 2], 0, count)]
         for _, stop in word_places(sentence)
     ]
 
 
-def attachment_parses(sentence: Sentence, reading: Reading, count: int) -> list[list[PartialParse]]:
+def attachment_parses(sentence: Sentence, reading: Reading, count: int) -> list[list[RankedParse]]:
     """For each word, the tree before it with the best attachments of the word itself."""
     parses = []
     for start in sentence.starts:
         posterior = reading.posterior[start - 1].exp()
         shares, attach = posterior.topk(min(count, int((posterior > 0).sum())))
         best = zip(attach.tolist(), shares.tolist(), strict=True)
-        parses.append([partial_parse(sentence, [*reading.depths[:start], e + 1], share) for e, share in best])
+        parses.append([ranked_parse(sentence, [*reading.depths[:start], e + 1], share) for e, share in best])
     return parses
 
 
-def partial_parse(sentence: Sentence, depths: Sequence[int], probability: float) -> PartialParse:
+def ranked_parse(sentence: Sentence, depths: Sequence[int], probability: float) -> RankedParse:
     of_words = sentence.of_words(depths)
-    return PartialParse(str(tree_from_depths(of_words, sentence.words[: len(of_words)])), of_words, probability)
+    return RankedParse(str(tree_from_depths(of_words, sentence.words[: len(of_words)])), of_words, probability)
 
 
 # ---------------------------------------------------------------------------------------------- forced attachments
@@ -271,22 +299,8 @@ def to_tsv(sentences: Sentences, header: bool = True, spillover: int = 0) -> str
     if header:
         writer.writeheader()
     for record in to_records(sentences, spillover):
-        writer.writerow({key: tsv_value(value) for key, value in record.items()})
+        writer.writerow({key: tsv_value(text_cell(value, computed=True)) for key, value in record.items()})
     return text.getvalue()
-
-
-UNQUOTED: dict[str, Any] = {"delimiter": "\t", "lineterminator": "\n", "quoting": csv.QUOTE_NONE, "quotechar": None}
-
-
-def tsv_value(value: Any) -> Any:
-    """As an unquoted table has it: white space that would divide a cell is a space.
-
-    >>> [tsv_value(value) for value in (True, 0.5, None, "a\\tb")]
-    [1, '0.5000', None, 'a b']
-    """
-    if isinstance(value, str):
-        return re.sub(r"[\t\r\n]", " ", value)
-    return int(value) if isinstance(value, bool) else f"{value:.4f}" if isinstance(value, float) else value
 
 
 def plot(sentences: Sequence[Sequence[WordSurprisal]]) -> Figure:

@@ -1,6 +1,7 @@
 """The commands som parse, generate and surprisal, called as a user does, on a small saved model."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -106,6 +107,13 @@ def test_beginnings_are_continued_and_trees_steered(run):
     assert run("generate", "--format", "text", stdin="the cat\n")[1].startswith("the cat")
 
 
+def test_generate_waits_for_no_beginning_in_a_terminal(checkpoint, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    assert main(["generate", "--model", checkpoint, "--format", "json", "--max-new-tokens", "5"]) == 0
+    (made,) = json.loads(capsys.readouterr().out)
+    assert made["words"]
+
+
 # what is wrong
 
 
@@ -161,6 +169,38 @@ def test_bytes_that_are_no_text_are_refused(run, tmp_path):
     (tmp_path / "latin.txt").write_bytes("the caf\xe9\n".encode("latin-1"))
     code, _, err = run("parse", "--file", str(tmp_path / "latin.txt"))
     assert code == 2 and "latin.txt:1: expected text in UTF-8" in err
+
+
+@pytest.mark.parametrize(
+    "text, noticed", [("texts.txt", True), ("cats.txt", False), ("texts", False), ("a" * 999, False)]
+)
+def test_the_name_of_a_file_is_read_as_a_text_and_noticed(run, tmp_path, monkeypatch, text, noticed):
+    monkeypatch.chdir(tmp_path)
+    for name in ("texts.txt", "texts"):
+        (tmp_path / name).write_text("the dog .\n")
+    code, out, err = run("parse", text, "--format", "brackets")
+    assert code == 0 and "dog" not in out
+    assert (err == "som parse: 'texts.txt' is read as a text; --file reads the file of this name\n") == noticed
+
+
+@pytest.mark.parametrize(
+    "name, flags, start",
+    [
+        ("a.svg", [], "<svg"),
+        ("a.html", [], "<!doctype html>"),
+        ("a.json", [], "[\n"),
+        ("a.txt", [], " "),
+        ("a.svg", ["--format", "brackets"], "("),
+    ],
+)
+def test_the_suffix_of_the_output_is_its_format_unless_another_is_named(run, tmp_path, name, flags, start):
+    assert run("parse", "the dog sees the cat .", "--out", str(tmp_path / name), *flags)[0] == 0
+    assert (tmp_path / name).read_text().lower().startswith(start)
+
+
+def test_probabilities_of_relations_are_refused_where_they_are_not_written(run):
+    code, out, err = run("parse", "the dog", "--probabilities")
+    assert (code, out) == (2, "") and "--probabilities are written with --format conllu, got tree" in err
 
 
 def test_without_a_shipped_checkpoint_one_sentence_says_so(capsys, monkeypatch, tmp_path):

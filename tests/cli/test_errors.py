@@ -3,8 +3,14 @@
 What only one command can be asked wrongly is tested with that command.
 """
 
+import builtins
 import errno
 import io
+import json
+import os
+import re
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +22,7 @@ from safetensors.torch import load_file, save_file
 from transformers import GPT2Config
 
 import som
+from som.__main__ import main as program
 from som.cli import main
 from som.data.datasets import prepare
 from som.data.vocabularies import make_tokenizer
@@ -81,6 +88,33 @@ def test_what_cannot_be_written_is_told_before_any_work(complaint, arguments, mo
     assert "nowhere/out: expected a file in a folder that exists" in complaint(arguments)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["parse", "--file", "input.tsv", "--out", "input.tsv"],
+        ["generate", "--file", "input.tsv", "--json", "./input.tsv"],
+        ["surprisal", "--file", "input.tsv", "--out", "link.tsv"],
+        ["surprisal", "--table", "input.tsv", "--text-column", "word", "--out", "input.tsv"],
+        ["reading", "input.tsv", "--increments", "input.tsv"],
+        ["garden-paths", "input.tsv", "--json", "input.tsv"],
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_a_file_that_is_read_is_never_overwritten(world, complaint, arguments):
+    Path("input.tsv").write_text("word\nthe\n")
+    Path("link.tsv").symlink_to("input.tsv")
+    assert f"{Path(arguments[-1])}: is read, expected another file for the output" in complaint(arguments)
+    assert Path("input.tsv").read_text() == "word\nthe\n"
+
+
+@pytest.mark.parametrize("command", ["parse", "surprisal", "compare", "evaluate"])
+def test_a_number_of_trees_is_refused_where_only_one_is_followed(complaint, command):
+    for method in ([], ["--method", "marginal"]):
+        arguments = {"evaluate": ["model", "--treebank", "test.conllu"]}.get(command, ["the dog", "the cat"])
+        expected = f"--k is for --method beam or particles, got {method[-1] if method else 'no --method'}"
+        assert expected in complaint([command, *arguments, "--k", "8", *method])
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(
     "model, message",
@@ -104,6 +138,14 @@ def change_weights(change):
     return damage
 
 
+def set_in_config(name: str, value: object):
+    def damage(model: Path) -> None:
+        config = json.loads((model / "config.json").read_text())
+        (model / "config.json").write_text(json.dumps({**config, name: value}))
+
+    return damage
+
+
 def cut_short(model: Path) -> None:
     file = model / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-100])
@@ -120,12 +162,19 @@ DAMAGES = {
     "missing": (change_weights(lambda weights: weights.pop(BIAS)), f"missing: {BIAS}"),
     "unexpected": (change_weights(lambda weights: weights.update(more=torch.zeros(1))), "unexpected: more"),
     "mismatched": (change_weights(lambda weights: weights.update({BIAS: torch.zeros(3)})), f"{BIAS} has shape [3]"),
-    "cut short": (cut_short, "a file in it is damaged"),
+    "cut short": (cut_short, "model.safetensors is damaged"),
     "pickled": (pickle_weights, "no file named model.safetensors"),
     "{}": (lambda model: (model / "config.json").write_text("{}"), "found no model's config.json"),
-    "[]": (lambda model: (model / "config.json").write_text("[]"), "a file in it is damaged"),
-    "no JSON": (lambda model: (model / "config.json").write_text("{"), "is not a valid JSON file"),
-    "vocabulary": (lambda model: (model / "tokenizer.json").write_text("[]"), "a file in it is damaged"),
+    "[]": (lambda model: (model / "config.json").write_text("[]"), "config.json: expected a JSON object, found []"),
+    "no JSON": (lambda model: (model / "config.json").write_text("{"), "config.json: expected JSON"),
+    "vocabulary": (
+        lambda model: (model / "tokenizer.json").write_text("[]"),
+        "tokenizer.json: expected a JSON object",
+    ),
+    "no vocabulary": (lambda model: (model / "tokenizer.json").write_text(""), "tokenizer.json: expected JSON"),
+    "{} vocabulary": (lambda model: (model / "tokenizer.json").write_text("{}"), "found no 'model' in it"),
+    "wrong type": (set_in_config("hidden_size", "x"), "damaged: Field 'hidden_size' expected int, got str"),
+    "architectures": (set_in_config("architectures", 3), "expected a SOMForCausalLM, found a 3"),
     "no special tokens": (lambda model: (model / "tokenizer_config.json").write_text("{}"), "tokens for beginning"),
 }
 
@@ -135,7 +184,8 @@ DAMAGES = {
 def test_a_damaged_checkpoint_is_refused_by_every_command(complaint, prepared, command, damage, message):
     name, *flag = command.split()
     damage(Path("model"))
-    assert message in complaint(COMMANDS.get(name) or ["train", str(prepared), "--out", "run", *flag, "MODEL"])
+    line = complaint(COMMANDS.get(name) or ["train", str(prepared), "--out", "run", *flag, "MODEL"])
+    assert message in line and not re.search(r"(Attribute|Type|Key|Runtime)Error|object has no", line)
 
 
 @pytest.fixture(scope="module")
@@ -183,6 +233,48 @@ def test_ctrl_c_is_one_line_and_130(complaint, command, monkeypatch):
     assert complaint(COMMANDS[command], code=130) == f"som {command}: interrupted\n"
 
 
+LOSSY = """
+import os, signal, time
+
+class Lost:  # an exception that is raised in a destructor goes no further
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.1)
+
+Lost()
+print("went on")
+raise SystemExit(0)
+"""
+
+
+@pytest.mark.parametrize("command", [["train", "data", "--out", "run"], ["parse", "the dog", "--out", "trees"]])
+def test_ctrl_c_while_libraries_are_imported_is_not_lost(command, tmp_path):
+    (tmp_path / "data").mkdir()
+    for name in ("torch", "transformers"):  # whichever comes first
+        (tmp_path / f"{name}.py").write_text(LOSSY)
+    heeds = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # the tests' parent may not
+    program = f"{heeds}; import sys; from som.cli import main; sys.exit(main({command}))"
+    path = os.pathsep.join([str(tmp_path), str(Path(som.__file__).parents[1])])
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", f"som {command[0]}: interrupted\n")
+    assert not {"run", "trees"} & {file.name for file in tmp_path.iterdir()}
+
+
+def test_ctrl_c_while_the_command_itself_is_loaded_is_one_line(monkeypatch, capsys):
+    def interrupted(name, *arguments):
+        if name == "som.cli":
+            raise KeyboardInterrupt
+        return found(name, *arguments)
+
+    found = builtins.__import__
+    monkeypatch.setattr(builtins, "__import__", interrupted)
+    assert program() == 130
+    assert capsys.readouterr().err == "som: interrupted\n"
+
+
 @pytest.mark.parametrize("command", ["parse", "generate", "surprisal", "evaluate"])
 def test_a_full_disk_leaves_neither_a_file_nor_a_part_of_one(world, capsys, command, monkeypatch):
     class Full(io.FileIO):
@@ -217,6 +309,19 @@ def test_standard_output_that_cannot_be_written_is_one_line(world, capsys, monke
     monkeypatch.setattr(sys, "stdout", Full())
     assert main(["parse", "the dog", "--model", "model"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments, code", [(["parse", "the dog"], 0), (["--help"], 0), (["parse", "--file", "no"], 2)]
+)
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "| true"])
+def test_closed_streams_are_no_error_of_the_program(world, arguments, code, closed):
+    program = [sys.executable, "-m", "som", *arguments, *(["--model", "model"] if "parse" in arguments else [])]
+    command = f"( {shlex.join(program)}; echo $? > code ) {closed}"
+    environment = {**os.environ, "PYTHONPATH": str(Path(som.__file__).parents[1])}
+    done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True)
+    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
+    assert int(Path("code").read_text()) == code
 
 
 def test_commands_of_this_file_are_right_but_for_what_is_wrong_with_them(world, capsys):

@@ -3,11 +3,15 @@
 import json
 import subprocess
 import sys
+import tracemalloc
+from argparse import Namespace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from som.cli import lines as reader
+from som.cli import main
 from som.inference.loading import load
 from som.inference.parsing import parse_all
 
@@ -30,13 +34,19 @@ def test_a_line_is_answered_before_the_next_one_comes(checkpoint):
 
 @pytest.mark.parametrize("chunk", [1, 2, 512])
 def test_lines_keep_their_order_however_many_are_read_together(run, checkpoint, tmp_path, monkeypatch, chunk):
-    monkeypatch.setattr(reader, "CHUNK", chunk)
+    monkeypatch.setattr(reader, "LINES_AT_ONCE", chunk)
     lines = [f"the {'old ' * (n % 4)}dog" for n in range(9)]
     (tmp_path / "texts").write_text("\n".join(lines))
     expected = "".join(f"{parse.brackets()}\n" for parse in parse_all(*load(checkpoint), lines))
     for source in (["--file", str(tmp_path / "texts")], lines):
         for size in ([], ["--batch-size", "2"]):
             assert run("parse", *source, "--format", "brackets", *size) == (0, expected, "")
+
+
+def test_a_closed_standard_input_has_no_text(checkpoint, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    assert main(["parse", "--model", checkpoint]) == 2
+    assert capsys.readouterr().err == "som parse: error: there is no text, expected at least one sentence\n"
 
 
 @pytest.mark.parametrize("command", ["parse", "surprisal", "generate"])
@@ -65,7 +75,7 @@ def test_a_strict_reading_stops_at_the_first_bad_line_and_writes_no_file(run, tm
 def test_a_line_too_long_to_draw_is_refused_before_it_is_read(run, monkeypatch):
     read = []
     monkeypatch.setattr(
-        "modeling_som.parses_som.score", lambda model, ids, *rest, **options: iter(read.append(ids) or [])
+        "modeling_som.parses_som.find_trees", lambda model, sentences, **options: iter(read.append(sentences) or [])
     )
     code, _, err = run("parse", "the cat " * 150)
     assert code == 2 and "300 words are too many to draw" in err
@@ -144,3 +154,33 @@ def test_control_characters_do_not_reach_the_terminal(run, form):
 
 def test_an_error_message_has_no_control_characters_either(run):
     assert "\x1b" not in run("parse", "--file", "nowhere\x1b[31m")[2]
+
+
+def test_memory_does_not_grow_with_the_number_of_lines(monkeypatch, tmp_path):
+    def peak(lines: int) -> int:
+        """Bytes that reading, answering and writing need at once, the model aside."""
+        text = (b"a line of text\n" * 500 for _ in range(lines // 500))
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=Chunks(text), isatty=lambda: False))
+        out, json = str(tmp_path / "out"), str(tmp_path / "json")
+        args = Namespace(name="parse", texts=[], file=None, strict=False, out=out, json=json, format="brackets")
+        tracemalloc.start()
+        assert reader.answer_all(args, reader.LineReader(args, reader.whole), answers) == 0
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    def answers(pieces):
+        return ([({"text": piece.text}, piece.text + "\n")] for piece in pieces)
+
+    peak(500)  # what is imported and cached at the first time
+    assert peak(20_000) < 4 * peak(2_000)  # garbage waits for its collection; what is kept would be ten times as much
+
+
+class Chunks:
+    """A stream that gives what it is given."""
+
+    def __init__(self, chunks):
+        self.chunks = iter(chunks)
+
+    def read1(self, size: int) -> bytes:
+        return next(self.chunks, b"")

@@ -171,9 +171,11 @@ def test_competitors_are_compared_over_shared_suites_best_first(tmp_path):
         "rnng lg": {"Agreement": 0.75, "mean": 0.75},
         "ngram": {"Agreement": 0.25, "mean": 0.25},
     }
+    scores["x$_{$"] = scores["ngram"]
     figure = syntaxgym_chart(scores, "ours")
+    figure.savefig(tmp_path / "chart.svg")  # a dollar is no mathematics, which would be an error here
     assert [axes.get_title() for axes in figure.axes] == ["Agreement", "mean"]
-    assert [bar.get_width() for bar in figure.axes[0].patches] == [0.25, 0.75, 1.0]
+    assert [bar.get_width() for bar in figure.axes[0].patches] == [0.25, 0.25, 0.75, 1.0]
 
 
 @pytest.fixture

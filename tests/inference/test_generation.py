@@ -8,9 +8,10 @@ from conftest import make_model as random_model
 from transformers import AutoModelForCausalLM, pipeline
 
 from modeling_som.sentences_som import encode
-from modeling_som.tokenization_som import load_tokenizer, never_generated
+from modeling_som.tokenization_som import continuing_tokens, load_tokenizer, never_generated
 from som.cli import main
 from som.data.vocabularies import make_tokenizer
+from som.inference import generation, parse
 from som.inference.generation import generate
 from som.inference.loading import SHIPPED
 from som.training.models import make_model, vocabulary
@@ -102,6 +103,42 @@ def test_words_that_were_given_stay_in_natural_text():
     model = random_model(dtype=torch.float32, **vocabulary(tokenizer))
     (made,) = generate(model, tokenizer, template="((the Walrus) (did n't (see the dog)) .)")
     assert made.text == "the Walrus didn't see the dog."
+
+
+@pytest.mark.parametrize("options", [{}, {"max_depth": 3}])
+def test_no_text_begins_with_a_piece_that_continues_a_word(pair, options, monkeypatch):
+    model, tokenizer = pair
+    drawn = []
+    with_trees = generation.with_trees
+    monkeypatch.setattr(
+        generation,
+        "with_trees",
+        lambda model, sentences, made: drawn.extend(made) or with_trees(model, sentences, made),
+    )
+    generate(model, tokenizer, n=30, temperature=5.0, max_new_tokens=3, **options)
+    first = {one.ids[1] for one in drawn}
+    continuing = continuing_tokens(tokenizer)
+    assert len(first) > 5 and not any(continuing[token] for token in first) and tokenizer.eos_token_id not in first
+    assert hasattr(tokenizer, "known") or any(continuing[one.ids[2]] for one in drawn if len(one.ids) > 2)
+
+
+def test_made_up_texts_have_the_labels_that_the_parser_gives_them(tmp_path, capsys):
+    tokenizer = make_tokenizer("word", CORPUS)
+    tags = ["partial", "head", "root", "det", "nsubj"]
+    model = random_model(dtype=torch.float32, tree_tags=tags, **vocabulary(tokenizer))
+    ended = [one for one in generate(model, tokenizer, "the cat", n=5) if len(one.parse.words) < 62]
+    for one in ended:
+        labels = parse(model, tokenizer, one.parse.words).labels
+        assert (labels.leaf, labels.node, labels.heads) == (
+            one.parse.labels.leaf,
+            one.parse.labels.node,
+            one.parse.heads,
+        )
+    assert ended
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    assert main(["generate", "--model", str(tmp_path), "-n", "2", "--format", "conllu", "the cat"]) == 0
+    assert "# sent_id = 1-2\n" in capsys.readouterr().out
 
 
 def test_the_command_prints_natural_text(tmp_path, capsys):

@@ -3,6 +3,7 @@
 import json
 import math
 from functools import partial
+from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from conftest import make_model
 from transformers import GPT2Config
 
 import som
-from modeling_som import SOMForCausalLM, search_som
+from modeling_som import SOMForCausalLM, operators_som, search_som
 from modeling_som.scoring_som import METHODS, TREES, log_likelihood, read, score
 from modeling_som.search_som import Cloud, agreed_tree, beam_search, particle_filter, resample
 from modeling_som.sentences_som import encode
@@ -63,6 +64,24 @@ def sharp() -> SOMForCausalLM:
     return model
 
 
+@pytest.mark.parametrize("tags", [[], ["partial", "head", "root", "nsubj"]], ids=["without tags", "with tags"])
+@pytest.mark.parametrize("method", ["greedy", "marginal"])
+@pytest.mark.parametrize("vocabulary", VOCABULARIES)
+def test_parses_without_log_probabilities_are_the_same_and_predict_no_word(vocabulary, method, tags):
+    model, tokenizer = make_pair(vocabulary, tree_tags=tags)
+    texts = [*map(" ".join, CORPUS), TEXT, "cat"]
+    whole = parse_all(model, tokenizer, texts, method)
+    som_model = model.model
+    for module in (som_model.next_parser, som_model.predict_cell, model.lm_head):
+        module.register_forward_hook(lambda module, *_: pytest.fail(f"{type(module).__name__} was called"))
+    trees = parse_all(model, tokenizer, texts, method, log_probs=False)
+    assert [one.log_prob for one in trees] == [None] * len(texts)
+    for one, other in zip(whole, trees, strict=True):
+        assert (one.depths, one.heads, one.relations, one.brackets()) == (
+            other.depths, other.heads, other.relations, other.brackets()
+        )  # fmt: skip
+
+
 def sequences() -> list[list[int]]:
     return [[0, 5, 6, 7, 1], [0, 1], [0, 9, 8, 7, 6, 5, 4, 3, 1], [0], [0, 4, 1]]
 
@@ -102,7 +121,7 @@ def test_scores_are_those_of_the_model_s_own_logits(marginal, batch_tokens):
 
 def test_a_few_rows_of_logits_at_a_time_change_nothing(monkeypatch):
     whole = [scored.log_probs for scored in score(make_model(), sequences(), "marginal")]
-    monkeypatch.setattr(search_som, "CHUNK", 40)
+    monkeypatch.setattr(operators_som, "CHUNK", 40)
     pieces = [scored.log_probs for scored in score(make_model(), sequences(), "marginal")]
     assert [pytest.approx(one) for one in whole] == pieces
 
@@ -369,7 +388,8 @@ def test_trees_are_written_in_every_format_and_read_back():
         ["5", "barks", "2", "1"],
     ]
     assert len(rows) == 10
-    assert render([parse], "svg").startswith("<svg") and "barks" in render([parse], "tree")
+    svg = ElementTree.fromstring(render([parse], "svg"))
+    assert set(parse.words) <= {text.strip() for text in svg.itertext()} and "barks" in render([parse], "tree")
     assert json.loads(json.dumps(parse.to_dict()))["first_siblings"] == [0, 1, 2, 1, 1]
 
 
@@ -700,5 +720,16 @@ def test_weights_that_are_no_numbers_are_refused(checkpoint, tmp_path):
         model.model.cell.gates.semantic.bias[0] = float("nan")
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match="expected finite weights, not so: model.cell.gates.semantic.bias"):
+    with pytest.raises(ValueError, match="expected finite weights, these are not: model.cell.gates.semantic.bias"):
         som.load(tmp_path)
+
+
+@pytest.mark.parametrize("method", ["particles", "beam"])
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+def test_many_trees_of_weights_that_are_no_numbers_are_one_clear_error(pair, method, wrong):
+    model, tokenizer = pair
+    with torch.no_grad():
+        model.model.parser.score.weight.fill_(wrong)
+    for use in (parse, surprisals):
+        with pytest.raises(ValueError, match="not numbers .NaN.: its weights are not finite"):
+            use(model, tokenizer, "the old dog sees a cat", method)

@@ -1,5 +1,7 @@
 """Texts as users give them: one or many, with names, with gaps, and more than fit into memory."""
 
+import threading
+
 import pytest
 from conftest import make_model
 
@@ -7,6 +9,7 @@ import som
 from som.data.vocabularies import make_tokenizer
 from som.inference import inputs
 from som.inference.surprisal import to_dicts, to_frame
+from som.progress import Progress
 
 CORPUS = [["the", "old", "dog", "sees", "the", "cat", "."], ["the", "cat", "sees", "a", "dog", "."]]
 TEXTS = ["the old dog sees a cat.", "the cat", "a dog sees the old cat."]
@@ -74,7 +77,7 @@ def test_names_of_sentences_go_into_tables_and_records(pair):
 
 @pytest.mark.parametrize("function, collected", [(som.parse_each, som.parse_all), (som.surprisals_each, MANY[1])])
 def test_texts_are_read_some_at_a_time(pair, function, collected, monkeypatch):
-    monkeypatch.setattr(inputs, "CHUNK", 2)
+    monkeypatch.setattr(inputs, "TEXTS_AT_ONCE", 2)
     taken = []
     lines = (taken.append(text) or text for text in TEXTS * 3)
     results = function(*pair, lines)
@@ -123,8 +126,12 @@ def test_texts_are_made_so_many_at_a_time(pair, sizes, steered):
 
 
 def test_progress_is_shown_where_it_is_wanted(pair, capsys, monkeypatch):
-    monkeypatch.setattr("som.progress.SECONDS", 0.0001)
+    told, line = threading.Event(), Progress.line
+    monkeypatch.setattr("som.progress.SECONDS", 0.01)
+    monkeypatch.setattr(Progress, "line", lambda self: (line(self), told.set())[0])
+    handle = pair[0].model.register_forward_pre_hook(lambda *_: told.wait(60) and None)  # slow enough for a line
     som.parse_all(*pair, TEXTS * 5, progress=True)
+    handle.remove()
     assert "of 15 sentences" in capsys.readouterr().err
     som.parse_all(*pair, TEXTS)
     assert capsys.readouterr().err == ""

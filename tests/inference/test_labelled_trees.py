@@ -5,13 +5,18 @@ import json
 import nltk
 import pytest
 from datasets import load_from_disk
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 import som
-from modeling_som.tags_som import Labels
+from modeling_som.scoring_som import read
+from modeling_som.sentences_som import encode, joined_offsets, split_words
+from modeling_som.tags_som import Labels, decided_labels
 from som.cli import main
-from som.data import prepare
+from som.data import make_tokenizer, prepare
+from som.evaluation.treebanks import count_labels
 from som.inference import Parse
-from som.syntax import Accuracy, Brackets, read_treebank
+from som.syntax import Accuracy, Brackets, read_treebank, visible
 from som.training import train
 from som.view.trace import trace
 
@@ -86,6 +91,27 @@ def test_heads_and_relations_are_learnt_and_read(dependencies):
     assert isinstance(parse.to_nltk(), nltk.Tree) and parse.to_nltk().label() == "root"
     assert "nsubj" in parse.draw() and "nsubj" in parse.svg() == parse._repr_svg_()
     assert som.parse(model, tokenizer, "the dog sees the cat.", "beam").relations == parse.relations
+
+
+@pytest.mark.parametrize("kind", ["dependencies", "constituents"])
+def test_partial_parses_are_those_of_a_reader_that_has_read_no_further(kind, request):
+    model, tokenizer = som.load(request.getfixturevalue(kind)[0])
+    model.double()
+    words = ["the", "dog", "sees", "the", "cat", "sees", "a", "big", "cow", "."]
+    partial = som.partial_parses(model, tokenizer, words)
+    assert [one.words for one in partial] == [words[:n] for n in range(1, len(words) + 1)]
+    for one in partial:
+        ids = encode(tokenizer, one.words, eos=False).ids
+        (reading,) = read(model, [ids], tags=True)
+        assert reading.depths[1:] == one.depths
+        scores = (table[1:].tolist() for table in (reading.leaf_tags, reading.node_tags))
+        assert decided_labels(one.depths, *scores, model.config.tree_tags) == one.labels
+    whole = som.parse(model, tokenizer, words).labels
+    last = partial[-1].labels
+    assert any(last.leaf) and all(tag in (None, known) for tag, known in zip(last.leaf, whole.leaf, strict=True))
+    plain, _ = som.load()
+    if not plain.config.tree_tags:
+        assert {one.labels for one in som.partial_parses(plain, _, "The dog barks.")} == {None}
 
 
 def test_uas_and_las_are_counted_on_all_words(dependencies):
@@ -171,6 +197,68 @@ def test_conllu_is_read_by_a_reader_that_is_not_ours(dependencies):
         assert surface_text(sentence) == sentence.metadata["text"]
 
 
+ODD = st.sampled_from(
+    [
+        "didn't",
+        "cannot",
+        "CAN'T",
+        "dog's",
+        "I'm",
+        '"',
+        "''",
+        "(",
+        ")",
+        "|",
+        "=",
+        "_",
+        "#",
+        "a|b=c",
+        "...",
+        "-",
+        "’s",
+        "é",
+    ]
+    + ["e\u0301", "\u200d", "\U0001f600", "หมา", "\xad", "\x1c", "\x00", "<s>", "$", "1,5", "x.", "n't", "'", "s'"]
+)
+SPACE = st.sampled_from(["", "", " ", "  ", "\t", "\n", "\u2028", "\xa0", "\u3000", "\r\n", "\x85"])
+SPLITTER = make_tokenizer("word", [["a"]])
+
+
+def chain_of(words, offsets, text=None) -> Parse:
+    """Each word depends on the one before it."""
+    n = len(words)
+    heads, relations = list(range(n)), ["root", *["dep"] * (n - 1)]
+    labels = Labels(["head"] * n, ["partial"] * n, heads, relations, [1.0] * n)
+    return Parse(words, offsets, list(range(1, n + 1)), labels=labels, text=text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(ODD, SPACE), min_size=1, max_size=8).map(lambda parts: "".join(map("".join, parts))))
+def test_conllu_of_odd_texts_is_read_by_a_reader_that_is_not_ours(text):
+    words, offsets = split_words(SPLITTER, text)
+    assume(words)
+    for parse in (chain_of(words, offsets, text), chain_of(words, joined_offsets(words))):
+        (sentence,) = parsed_elsewhere(parse.to_conllu(3, probabilities=True))
+        assert sentence.metadata["sent_id"] == "3"
+        tokens = [token for token in sentence if isinstance(token["id"], int)]
+        assert [token["id"] for token in tokens] == list(range(1, len(words) + 1))
+        assert [token["form"] for token in tokens] == [visible(word) for word in words]
+        assert [token["head"] for token in tokens] == parse.heads
+        assert surface_text(sentence) == sentence.metadata["text"]
+        if parse.text:
+            assert "".join(sentence.metadata["text"].split()) == "".join(map(visible, words))
+
+
+@given(st.lists(st.text(max_size=4), min_size=1, max_size=5))
+@settings(max_examples=200, deadline=None)
+def test_conllu_of_any_words_has_a_line_for_each(words):
+    parse = chain_of(words, joined_offsets(words))
+    (sentence,) = parsed_elsewhere(parse.to_conllu())
+    tokens = [token for token in sentence if isinstance(token["id"], int)]
+    assert [token["head"] for token in tokens] == parse.heads == list(range(len(words)))
+    assert surface_text(sentence) == sentence.metadata["text"]
+
+
 def surface_text(sentence) -> str:
     """The text that the surface tokens and their SpaceAfter spell; words under a range are not written themselves."""
     text, covered = "", 0
@@ -207,6 +295,52 @@ def test_uas_and_las_are_those_of_the_conll_2018_rule(dependencies, tmp_path):
     counts = som.evaluate(model, tokenizer, examples).counts.total
     assert (counts.heads, counts.relations) == (Accuracy(heads, total), Accuracy(relations, total))
     assert total == 13 and 0 < relations <= heads < total  # something is right and something wrong
+
+
+def test_uas_and_las_counted_by_hand(tmp_path):
+    """Against the heads of the file, crossing arcs as they are, relations up to the colon; ranges are no words."""
+    rows = ["1\tI\t3\tnsubj", "2-3\tdon't\t_\t_", "2\tdo\t3\taux", "3\tn't\t0\troot", "3.1\tgo\t_\t_"]
+    rows += ["4\tthe\t5\tdet:def", "5\tway\t2\tobl:tmod", "6\t.\t3\tpunct"]  # 2–5 crosses the root's arc
+    columns = (row.split("\t") for row in rows)
+    lines = (f"{number}\t{word}\t_\t_\t_\t_\t{head}\t{relation}\t_\t_" for number, word, head, relation in columns)
+    (tmp_path / "gold.conllu").write_text("\n".join(lines) + "\n\n")
+    (example,) = read_treebank([tmp_path / "gold.conllu"])
+    heads = [3, 3, 0, 5, 3, 2]  # of "way" and "." wrong; that of "way" is what lifting made of the file
+    relations = ["nsubj", "cop", "root", "det", "obl", "punct"]  # of "do" wrong, too
+    labels = Labels(["head"] * 6, [None] * 6, heads, relations)
+    counts = count_labels(example, encode(SPLITTER, list(example.words)), None, labels)
+    assert example.lifted == 1
+    assert (counts.heads, counts.relations) == (Accuracy(4, 6), Accuracy(3, 6))
+
+
+SCRIPTS = [  # made up: subject, object, verb in Thai, Uyghur, Coptic, Korean, Armenian, Telugu and Vietnamese
+    "แมว/2/nsubj เห็น/0/root หมา/2/obj",
+    "مۈشۈك/3/nsubj ئىتنى/3/obj كۆردى/0/root ./3/punct",
+    "ⲡ/2/det ⲣⲱⲙⲉ/3/nsubj ⲛⲁⲩ/0/root",
+    "고양이가/3/nsubj 개를/3/obj 봤다/0/root ./3/punct",
+    "Կատուն/2/nsubj տեսավ/0/root շանը/2/obj :/2/punct",
+    "పిల్లి/3/nsubj కుక్కను/3/obj చూసింది/0/root",
+    "con_mèo/2/nsubj thấy/0/root con_chó/2/obj",
+]
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe:400"])
+def test_treebanks_in_other_scripts_are_prepared_learnt_parsed_and_measured(kind, tmp_path):
+    (tmp_path / "a.conllu").write_text(conllu(*SCRIPTS * 2), encoding="utf-8")
+    files = {split: [tmp_path / "a.conllu"] for split in ("train", "validation", "test")}
+    prepare(files, tmp_path / "data", tokenizer=kind)
+    train(tmp_path / "data", tmp_path / "run", **{**TINY, **DROPOUT, "epochs": 1})
+    model, tokenizer = som.load(tmp_path / "run")
+    examples = list(read_treebank([tmp_path / "a.conllu"]))
+    total = som.evaluate(model, tokenizer, examples).counts.total
+    assert total.heads.total == sum(len(example.words) for example in examples)
+    for sentence, example in zip(SCRIPTS, examples, strict=False):
+        words = [token.split("/")[0] for token in sentence.split()]
+        parse = som.parse(model, tokenizer, " ".join(words))
+        assert parse.words == list(example.words) == words
+        assert all(word in parse.draw() for word in words) and parse.svg() and parse.arcs()
+        (elsewhere,) = parsed_elsewhere(parse.to_conllu())
+        assert [token["form"] for token in elsewhere] == words
 
 
 def test_labelled_f1_is_that_of_evalb(constituents, tmp_path):

@@ -124,7 +124,7 @@ def test_sentences_have_the_same_entropies_in_any_company(pair):
 def test_small_chunks_of_logits_change_nothing(pair, monkeypatch):
     model, tokenizer = pair
     whole = [row.next_entropy for row in surprisals(model, tokenizer, TEXT)]
-    monkeypatch.setattr("modeling_som.search_som.CHUNK", 1)
+    monkeypatch.setattr("modeling_som.operators_som.CHUNK", 1)
     assert [row.next_entropy for row in surprisals(model, tokenizer, TEXT)] == pytest.approx(whole)
 
 

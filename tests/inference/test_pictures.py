@@ -4,7 +4,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from som.inference import WordSurprisal, longest_bar, surprisal_figure, tree_figure
+from modeling_som.tags_som import Labels
+from som.inference import Parse, Surprisals, WordSurprisal, surprisal_figure, tree_figure
 from som.inference.pictures import arc_levels, dependency_figure
 from som.syntax import Tree
 
@@ -36,9 +37,11 @@ def test_every_constituent_is_a_line_and_the_wrong_ones_are_marked():
 
 
 def test_labels_and_tags_stand_where_they_belong():
-    svg = tree_figure(TREE, labels={(0, 3): "NP", (1, 3): "no constituent"}, tags=["DET", "ADJ", "N", "V", "PRON"])
+    tags = {(place, place + 1): tag for place, tag in enumerate(["DET", "ADJ", "N", "V", "PRON"])}
+    svg = tree_figure(TREE, labels={(0, 3): "NP", (1, 3): "no constituent", **tags}, wrong_labels={(0, 3), (4, 5)})
     assert [one.text for one in parts(svg, "text", "label")] == ["NP"]
     assert [one.text for one in parts(svg, "text", "small")] == ["DET", "ADJ", "N", "V", "PRON"]
+    assert [one.text for one in parts(svg, "text", "wrong")] == ["NP", "PRON"]
 
 
 def test_words_do_not_touch_each_other():
@@ -48,12 +51,9 @@ def test_words_do_not_touch_each_other():
 
 
 @pytest.mark.parametrize("structural", [1.0, None])
-def test_bars_of_sentences_that_share_an_axis_have_one_scale(structural):
+def test_a_bit_is_as_long_in_every_picture(structural):
     short, tall = [row(1, "a", structural, 3.0, 1)], [row(1, "b", structural, 11.0, 1)]
-    axis = max(longest_bar(short), longest_bar(tall))
-    heights = [
-        float(parts(surprisal_figure(rows, axis), "rect", "lexical")[0].get("height")) for rows in (short, tall)
-    ]
+    heights = [float(parts(surprisal_figure(rows), "rect", "lexical")[0].get("height")) for rows in (short, tall)]
     assert heights[1] / heights[0] == pytest.approx(11 / 3, rel=0.01)
 
 
@@ -72,3 +72,35 @@ def test_dependencies_are_arcs_with_their_relations():
     texts = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
     assert texts == ["root", "det", "nsubj", "the", "<b>", "barks"]
     assert arc_levels([(1, 2), (0, 4), (0, 2), (3, 4)]) == [1, 3, 2, 1]
+
+
+def test_a_labelled_parse_is_drawn_without_the_steps_of_its_binarisation():
+    labels = Labels(["det", "amod", "head", "head"], [None, "partial", "nsubj", "root"])
+    parse = Parse(["the", "old", "dog", "barks"], [], [1, 2, 2, 2], labels=labels)
+    assert str(parse.constituents) == "((the old dog) barks)"
+    assert parse.span_labels[0, 3] == "nsubj" and (0, 2) not in parse.span_labels
+    assert [one.text for one in parts(parse.svg(), "text", "label")] == ["root", "nsubj"]
+    assert len(parts(parse.svg(), "path")) == 2 and len(parts(parse.svg(binary=True), "path")) == 3
+
+
+def test_a_picture_that_is_a_file_needs_no_colours_of_a_page():
+    parse = Parse(["the", "dog"], [], [1, 2])
+    assert "var(" in parse.figure() and "var(" not in parse.svg() and "#5f6672" in parse.svg()
+
+
+@pytest.mark.parametrize("word", ["<script>", "a&b", "\x1b", '"'])
+def test_notebooks_show_parses_and_surprisals_in_which_no_word_becomes_markup(word):
+    parse = Parse([word, "dog"], [], [1, 2], log_prob=-1.5)
+    rows = Surprisals([row(1, word, 1.0, 3.0, 1), row(2, "dog", 1.0, 2.0, 2)])
+    assert rows == list(rows) and len(rows[:1]) == 1
+    for shown in (parse, rows):
+        ElementTree.fromstring(shown._repr_svg_())
+        ElementTree.fromstring(f"<div>{shown._repr_html_()}</div>")
+        assert "<script" not in shown._repr_html_()
+    assert "log-likelihood -1.50 nats" in parse._repr_html_() and "7.0 bits in all" in rows._repr_html_()
+
+
+def test_notebooks_show_as_text_what_has_no_room_in_a_picture():
+    parse = Parse(["dog"] * 300, [], [1] * 300)
+    for shown in (parse, Surprisals(), Surprisals([row(1, "dog", 1.0, 3.0, 1)] * 300)):
+        assert shown._repr_svg_() is None and shown._repr_html_() is None
