@@ -34,44 +34,37 @@ from som.inference import (
     WordSurprisal,
     generate,
     load,
-    longest_bar,
-    parse_all,
     surprisal_figure,
     surprisals_all,
-    tree_figure,
 )
 from som.provenance import provenance
-from som.syntax import Accuracy, Example, binarise, grammar, read_treebank
+from som.syntax import Accuracy, Example, grammar, read_treebank
 from som.training import LOG
-from som.view import Section, html, learning_curves, page, svg, trace
+from som.view import SOM, Section, glossary, html, learning_curves, origin, page, svg, trace, trees
 
-SETTINGS = shlex.split(
+DEMO_FLAGS = shlex.split(
     "--hidden-size 128 --dropout 0.1 --output-dropout 0.1 --batch-size 64 --learning-rate 0.002 --weight-decay 0 "
     "--epochs 6"
 )
-MEASURES = ("ppl", "p_acc", "p_next_acc", "uf1_binarised", "uf1_nary")
+SHOWN_MEASURES = ("ppl", "p_acc", "p_next_acc", "uf1_binarised", "uf1_nary")
 CONTRAST = "agreement_prepositional_phrase"  # the minimal pairs to show one of
 INTRODUCTION = (
-    "A SOM (Syntactic Ordered Memory) is a language model that parses while it reads: before each word it guesses "
-    "where in the tree the word will go and which word it will be, and once it has seen the word it decides. This one "
-    "was trained from nothing on sentences of a small made-up language that looks like English."
+    f"{SOM} This one was trained from nothing on sentences of a small made-up language that looks like English."
 )
-GLOSSARY = {
-    "ppl": "Perplexity: among how many equally likely words the model hesitates at each place. Lower is better.",
-    "p and p'": "The two parsers: p decides where a word attaches once it is seen, p' guesses it before.",
-    "p acc, p' acc": "How often each is right, given the tree that the model itself has built so far.",
-    "UF1": "Agreement of the brackets with the treebank's, binarised or as they are (n-ary). 100 is perfect.",
-    "minimal pair": "A sentence and an ungrammatical one that differs in a word. Right if the first is more probable.",
-    "surprisal": "-log2 of a word's probability, in bits: the longer the bar, the less it was expected.",
-    "structural, lexical": "The two parts of a word's cost in its tree: its place, and the word itself at this place.",
-    "dashes": "In a tree, a constituent that is not in the treebank's.",
-}
+TERMS = (
+    "ppl",
+    "p and p'",
+    "p acc, p' acc",
+    "UF1",
+    "minimal pair",
+    "surprisal",
+    "structural, lexical",
+    "labels",
+    "dashes",
+)
 NOTE = (
     "Perplexity as it is, the rest in per cent. Beside the model: bigrams with Kneser-Ney smoothing, trees that are "
     "all left-branching, and the best that binary trees can do."
-)
-TREES_NOTE = (
-    "The model's trees of the test split. Where a constituent (in dashes) is wrong, the treebank's tree follows."
 )
 
 
@@ -85,7 +78,7 @@ def main() -> int:
         return 130
 
 
-def demo(folder: Path, settings: Sequence[str] = SETTINGS) -> int:
+def demo(folder: Path, settings: Sequence[str] = DEMO_FLAGS) -> int:
     """Prepare, train, measure, show; the exit code is that of the command that went wrong, if one did."""
     prepare, train = commands(folder, settings)
     for command in [train] if (folder / "data" / SUMMARY).is_file() else [prepare, train]:
@@ -109,22 +102,24 @@ def show(folder: Path, settings: Sequence[str], console: Console) -> None:
     examples = list(read_treebank([folder / "data" / "test.conllu"]))
     bigrams = KneserNey(load_from_disk(str(folder / "data"))["train"]["input_ids"], len(tokenizer), order=2)
     with progress.progress("measuring", unit="", shown=not sys.stderr.isatty()):
-        results = compare(model, tokenizer, bigrams, examples)
+        results = compare_with_baselines(model, tokenizer, bigrams, examples)
     console.print("", results_table(results))
     (made,) = generate(model, tokenizer, top_p=0.9)
-    print(f"\nA sentence that the model made up, as it parses it:\n\n{made.parse.draw()}\n")
+    print(f"\nA sentence that the model made up, and its tree:\n\n{made.parse.draw()}\n")
     pair = next(pair for pair in grammar.minimal_pairs() if pair.kind == CONTRAST)
     good, bad = surprisals_all(model, tokenizer, [pair.good, pair.bad])
-    console.print(surprisal_table(good, bad))
+    console.print(contrast_table(good, bad))
+    pictures = {" ".join(row.word for row in rows): surprisal_figure(rows) for rows in (good, bad)}
+    prepare, train = (shlex.join(["som", *command]) for command in commands(folder, settings))
     sections = [
         Section("What this is", INTRODUCTION),
-        Section("How good it is", NOTE, results),
+        Section("How good it is", NOTE, list(results.items())),
         Section("How it learnt", pictures={"": svg(learning_curves(folder / "model" / LOG))}),
-        Section("A sentence that it made up", pictures={made.text: tree_figure(made.parse.tree)}),
-        Section("Sentences it has never seen", TREES_NOTE, pictures=tree_pictures(model, tokenizer, examples)),
-        Section("Surprisal, word by word", contrast(good, bad), pictures=surprisal_pictures(good, bad)),
-        Section("What the words mean", terms=GLOSSARY),
-        Section("How this came about", terms=origin(folder, settings)),
+        Section("A sentence that it made up", pictures={made.text: made.parse.figure()}),
+        trees(model, tokenizer, examples),
+        Section("Surprisal, word by word", contrast(good, bad), pictures=pictures),
+        glossary(*TERMS),
+        origin({"data": prepare, "training": train}, provenance()),
     ]
     reading, report = folder / "reading.html", folder / "report.html"
     write_whole(
@@ -135,25 +130,12 @@ def show(folder: Path, settings: Sequence[str], console: Console) -> None:
     console.print(f"\nThe same with trees and curves: {report.resolve().as_uri()}", soft_wrap=True)
 
 
-def origin(folder: Path, settings: Sequence[str]) -> dict[str, str]:
-    """The commands and versions that made the model."""
-    made = provenance()
-    versions = made["versions"]
-    assert isinstance(versions, dict)
-    prepare, train = (shlex.join(["som", *command]) for command in commands(folder, settings))
-    packages = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return {
-        "data": prepare,
-        "training": train,
-        "commit": str(made["commit"] or "not in a clone"),
-        "versions": packages,
-    }
-
-
 # What is measured
 
 
-def compare(model: Any, tokenizer: Any, bigrams: KneserNey, examples: Sequence[Example]) -> dict[str, dict[str, str]]:
+def compare_with_baselines(
+    model: Any, tokenizer: Any, bigrams: KneserNey, examples: Sequence[Example]
+) -> dict[str, dict[str, str]]:
     """The figures of the model and of the baselines, by measure; a dash where there is none."""
     trees = tree_baselines()
     reports = {
@@ -163,7 +145,9 @@ def compare(model: Any, tokenizer: Any, bigrams: KneserNey, examples: Sequence[E
         "gold, binary": evaluate_trees(trees["oracle binary trees"], examples, "gold, binary", "builtin"),
     }
     measures = {column: report.measures() for column, report in reports.items()}
-    rows = {LABELS[name]: {column: cell(name, measures[column][name]) for column in reports} for name in MEASURES}
+    rows = {
+        LABELS[name]: {column: cell(name, measures[column][name]) for column in reports} for name in SHOWN_MEASURES
+    }
     return rows | judge(model, tokenizer, bigrams, columns=list(reports))
 
 
@@ -191,7 +175,7 @@ def results_table(rows: dict[str, dict[str, str]]) -> Table:
     return table
 
 
-def surprisal_table(good: Sequence[WordSurprisal], bad: Sequence[WordSurprisal]) -> Table:
+def contrast_table(good: Sequence[WordSurprisal], bad: Sequence[WordSurprisal]) -> Table:
     """Bits by word of a sentence and of one that differs from it in a word, where they differ."""
     table = Table("word", title="Surprisal, word by word", caption=contrast(good, bad))
     table.add_column("bits", justify="right")
@@ -208,26 +192,6 @@ def contrast(good: Sequence[WordSurprisal], bad: Sequence[WordSurprisal]) -> str
     right, wrong = next((one, other) for one, other in zip(good, bad, strict=True) if one.word != other.word)
     bits = f"“{right.word}” {right.surprisal:.1f} bits, the ungrammatical “{wrong.word}” {wrong.surprisal:.1f}"
     return f"In “{' '.join(row.word for row in good)}”, {bits}."
-
-
-def surprisal_pictures(*sentences: Sequence[WordSurprisal]) -> dict[str, str]:
-    """Sentences with their surprisals, on one axis."""
-    axis = max(map(longest_bar, sentences))
-    return {" ".join(row.word for row in rows): surprisal_figure(rows, axis) for rows in sentences}
-
-
-def tree_pictures(model: Any, tokenizer: Any, examples: Sequence[Example]) -> dict[str, str]:
-    """The model's trees of some sentences, wrong constituents marked and the treebank's tree below them."""
-    shown = [example for example in examples if 8 <= len(example.words) <= 14][:4]
-    pictures = {}
-    for example, parse in zip(shown, parse_all(model, tokenizer, [one.words for one in shown]), strict=True):
-        text, gold = " ".join(example.words), binarise(example.tree)
-        wrong = set(parse.tree.spans()) - set(gold.spans())
-        verdict = f"Wrong constituents: {len(wrong)}." if wrong else "As in the treebank."
-        pictures[f"{text} {verdict}"] = tree_figure(parse.tree, wrong=wrong)
-        if wrong:
-            pictures[f"{text} The treebank's tree:"] = tree_figure(gold)
-    return pictures
 
 
 if __name__ == "__main__":

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+import platform
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import requires, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from huggingface_hub import CommitOperationAdd, EvalResult, HfApi, ModelCard, ModelCardData
+from huggingface_hub import (
+    CommitOperationAdd,
+    EvalResult,
+    HfApi,
+    ModelCard,
+    ModelCardData,
+    RepoCard,
+    SpaceCardData,
+)
 from huggingface_hub.utils import validate_repo_id
 
 from modeling_som import SOMForCausalLM
@@ -22,6 +32,9 @@ from som.inference import load, quiet
 
 TEMPLATE = Path(__file__).with_name("card.md")
 CARD = "README.md"
+ROOT = Path(__file__).parent.parent  # of this package and those that come with it
+SPACE = Path(__file__).parent / "view" / "space"
+WITHOUT_CUDA = "https://download.pytorch.org/whl/cpu"  # a Space has no GPU, unless one is paid for
 
 
 @dataclass(frozen=True)
@@ -170,34 +183,76 @@ def push(
     A card that lies with the checkpoint is kept unless there are results for a new one; settings are those of
     `make_card`.
     """
-    validate_repo_id(repo_id)
-    if "/" not in repo_id:
-        raise ValueError(f"expected a repository as ORG/NAME, got {repo_id!r}")
-    with stage_files(checkpoint, repo_id, results, **settings) as folder:
-        files = sorted(path for path in folder.rglob("*") if path.is_file())
-        names = {path.relative_to(folder).as_posix(): path for path in files}
-        if not dry_run:
-            upload(repo_id, names, private)
-        return {name: path.stat().st_size for name, path in names.items()}
-
-
-@contextmanager
-def stage_files(
-    checkpoint: str | Path, repo_id: str, results: Sequence[str | Path], **settings: Any
-) -> Iterator[Path]:
-    """A folder with what is to be uploaded and nothing else: no optimiser states, no logs."""
-    model, tokenizer = load(checkpoint)
-    old_card = Path(checkpoint) / CARD
+    check_repository(repo_id)
     with TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        with quiet():
-            model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        save_word_counts(tokenizer, folder)
+        folder, old_card = Path(scratch), Path(checkpoint) / CARD
+        model = stage_model(checkpoint, folder)
         keep = old_card.is_file() and not results
         card = read_kept_card(old_card, repo_id) if keep else str(make_card(model, repo_id, results, **settings))
         (folder / CARD).write_text(card, encoding="utf-8")
-        yield folder
+        return send(folder, repo_id, dry_run, private)
+
+
+def push_space(
+    checkpoint: str | Path, repo_id: str, dry_run: bool = True, private: bool = False, license: str | None = None
+) -> dict[str, int]:
+    """Upload an app that shows the model, as a Gradio Space, unless it is a dry run; return the files and their sizes.
+
+    The Space holds all that it runs: the app, the model, and this package.
+    """
+    check_repository(repo_id)
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        stage_model(checkpoint, folder / "models" / Path(checkpoint).resolve().name)
+        stage_app(folder, repo_id, license)
+        return send(folder, repo_id, dry_run, private, {"repo_type": "space", "space_sdk": "gradio"})
+
+
+def check_repository(repo_id: str) -> None:
+    validate_repo_id(repo_id)
+    if "/" not in repo_id:
+        raise ValueError(f"expected a repository as ORG/NAME, got {repo_id!r}")
+
+
+def stage_model(checkpoint: str | Path, folder: Path) -> SOMForCausalLM:
+    """Put into the folder what is to be uploaded of a model and nothing else: no optimiser states, no logs."""
+    model, tokenizer = load(checkpoint)
+    with quiet():
+        model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    save_word_counts(tokenizer, folder)
+    return model
+
+
+def stage_app(folder: Path, repo_id: str, license: str | None = None) -> None:
+    """Put into the folder the app of a Space, this package without its own model, and what it needs."""
+    leave_out = shutil.ignore_patterns("__pycache__", "checkpoint")
+    for package in ("som", "modeling_som"):
+        shutil.copytree(ROOT / package, folder / package, ignore=leave_out)
+    shutil.copy(ROOT / "configuration_som.py", folder)
+    shutil.copy(SPACE / "app.py", folder)
+    (folder / "requirements.txt").write_text(requirements(), encoding="utf-8")
+    data = SpaceCardData(
+        title=repo_id.rpartition("/")[2],
+        sdk="gradio",
+        sdk_version=version("gradio"),
+        python_version=".".join(platform.python_version_tuple()[:2]),
+        app_file="app.py",
+        license=license,
+        emoji="🌳",
+        colorFrom="yellow",
+        colorTo="blue",
+    )
+    card = RepoCard.from_template(data, template_path=str(SPACE / CARD), repo_id=repo_id, version=version("som-lm"))
+    (folder / CARD).write_text(f"{card}\n", encoding="utf-8")
+
+
+def requirements() -> str:
+    """What this package needs, in the versions that are installed here; Gradio comes with the Space."""
+    needed = [found for found in requires("som-lm") or () if "extra ==" not in found]
+    names = [re.match(r"[\w.-]+", found)[0] for found in needed]  # type: ignore[index]  # each begins with a name
+    pinned = [f"{name}=={version(name).partition('+')[0]}" for name in names]
+    return "\n".join([f"--extra-index-url {WITHOUT_CUDA}", *pinned, ""])
 
 
 def read_kept_card(file: Path, repo_id: str) -> str:
@@ -211,12 +266,24 @@ def read_kept_card(file: Path, repo_id: str) -> str:
     return card
 
 
-def upload(repo_id: str, files: dict[str, Path], private: bool) -> None:
+def send(
+    folder: Path, repo_id: str, dry_run: bool, private: bool, kind: Mapping[str, Any] | None = None
+) -> dict[str, int]:
+    """Upload all files of a folder, unless it is a dry run; return them with their sizes."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    names = {path.relative_to(folder).as_posix(): path for path in files}
+    if not dry_run:
+        upload(repo_id, names, private, kind or {})
+    return {name: path.stat().st_size for name, path in names.items()}
+
+
+def upload(repo_id: str, files: Mapping[str, Path], private: bool, kind: Mapping[str, Any]) -> None:
     """Put the files into the repository in one commit, so that it never holds half a model."""
     operations = [CommitOperationAdd(name, path) for name, path in files.items()]
+    message = "Upload a SOM: weights, code, tokenizer, " + ("app" if kind else "card")
     try:
         api = HfApi()
-        api.create_repo(repo_id, private=private, exist_ok=True)
-        api.create_commit(repo_id, operations, commit_message="Upload a SOM: weights, code, tokenizer, card")
+        api.create_repo(repo_id, private=private, exist_ok=True, **kind)
+        api.create_commit(repo_id, operations, commit_message=message, repo_type=kind.get("repo_type"))
     except Exception as error:  # whatever the HTTP library of this version of huggingface_hub raises
-        raise OSError(f"{repo_id}: the Hub did not take the model: {error}") from error
+        raise OSError(f"{repo_id}: the Hub did not take the {'Space' if kind else 'model'}: {error}") from error

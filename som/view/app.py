@@ -9,9 +9,10 @@ from __future__ import annotations
 import csv
 import errno
 import os
+import re
 import socket
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -24,7 +25,7 @@ from som.view.trace import LONGEST, Trace, trace
 
 HOST = "127.0.0.1"
 CHARACTERS = 2000  # of a sentence: more are refused before anything is computed
-SHIPPED = "the model that comes with the package"
+SHIPPED_TITLE = "the model that comes with the package"
 EXAMPLES = [
     ("Garden path", "The horse raced past the barn fell.", "The horse that was raced past the barn fell."),
     ("Garden path", "While the man hunted the deer ran away.", "While the man hunted, the deer ran away."),
@@ -65,35 +66,45 @@ def gradio() -> Any:
 # ---------------------------------------------------------------------------------------------- from text to page
 
 
-def read(
-    model: Loaded, text: str, other: str, method: str, word: int | None = None, depth: int | None = None
-) -> tuple[list[Trace], str]:
+def read(model: Loaded, text: str, other: str, method: str, force: str = "") -> tuple[list[Trace], str]:
     """The readings to be shown, and in a sentence what they are; a forced one stands below the free one, if alone."""
     name, network, tokenizer = model
     if max(len(text), len(other)) > CHARACTERS:
         raise ValueError(f"a sentence may have {CHARACTERS} characters and {LONGEST} words, this one is longer")
     if not text.strip():
         raise ValueError("type a sentence first")
-    if (word is None) != (depth is None):
-        raise ValueError("to force an attachment, give both the word's number and its depth")
-    free = partial(trace, network, tokenizer, method=method)
-    if word is None or depth is None:
+    free, attach = partial(trace, network, tokenizer, method=method), attachments(force)
+    if not attach:
         sentences = [text, other] if other.strip() else [text]
         return [free(one) for one in sentences], f"Read by {name}, {method}."
-    forced = free(text, attach={int(word): int(depth)})
-    told = f"word {word} forced to depth {depth}"
+    forced, told = free(text, attach=attach), f"{force.strip()} forced"
     if other.strip():
         return [forced, free(other)], f"Read by {name}, {method}; in A, {told}."
     return [free(text), forced], f"Read by {name}, {method}; A is read freely, B with {told}."
 
 
-def answer(models: Sequence[Loaded], text: Any, other: Any, model: Any, method: Any, *where: Any) -> str:
+def attachments(text: str) -> dict[int, int | str]:
+    """What a visitor forces, written as for `som surprisal --attach`.
+
+    >>> attachments("3=1, 6=word 2"), attachments(" ")
+    ({3: 1, 6: 'word 2'}, {})
+    """
+    found: dict[int, int | str] = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        match = re.fullmatch(r"([0-9]{1,4})\s*=\s*([0-9]{1,4}|word [0-9]{1,4})", part)
+        if not match:
+            raise ValueError(f"expected WORD=DEPTH or WORD=word NUMBER, such as 3=1, got {part!r}")
+        found[int(match[1])] = int(match[2]) if match[2].isdecimal() else match[2]
+    return found
+
+
+def answer(models: Sequence[Loaded], text: Any, other: Any, model: Any, method: Any, force: Any = "") -> str:
     """What is shown of a reading, or what was wrong, as markup in which every character of the text is escaped."""
     try:
         chosen = next((one for one in models if one[0] == model), None)
         if chosen is None or method not in METHODS:
             raise ValueError("choose a model and a method from the lists")
-        traces, note = read(chosen, str(text or ""), str(other or ""), method, *where)
+        traces, note = read(chosen, str(text or ""), str(other or ""), method, str(force or ""))
     except ValueError as error:
         return fragment(problem=str(error))
     shown = page(traces, chosen[0]) + TELL_HEIGHT
@@ -120,11 +131,11 @@ def tables(traces: Sequence[Trace]) -> dict[str, str]:
 # ---------------------------------------------------------------------------------------------- the app
 
 
-def app(checkpoints: Sequence[str | Path | None]) -> Any:
-    """A `gradio.Blocks` with these models to choose from, loaded; None is the shipped one."""
+def app(checkpoints: Mapping[str, str | Path | None]) -> Any:
+    """A `gradio.Blocks` with these models to choose from by their names, loaded; None is the shipped one."""
     gr = gradio()
-    models = [(SHIPPED if path is None else str(path), *load(path)) for path in dict.fromkeys(checkpoints)]
-    names = [name for name, *_ in models]
+    models = [(name, *load(path)) for name, path in checkpoints.items()]
+    names = list(checkpoints)
     with gr.Blocks(title="Watching a SOM read", analytics_enabled=False) as blocks:
         limit = f"Sentences of up to {LONGEST} words. Nothing you type is kept."
         gr.HTML(
@@ -139,12 +150,12 @@ def app(checkpoints: Sequence[str | Path | None]) -> Any:
             model = gr.Dropdown(names, value=names[0], label="Model", elem_id="model", min_width=200)
             default = str(Method.of(models[0][1], None))
             method = gr.Dropdown(list(METHODS), value=default, label="Method", elem_id="method", min_width=140)
-            word = gr.Number(label="Force word number", precision=0, minimum=1, elem_id="word", min_width=140)
-            depth = gr.Number(label="to depth", precision=0, minimum=1, elem_id="depth", min_width=110)
-            button = gr.Button("Read", variant="primary", elem_id="read", min_width=110)
-        inputs, shown = [text, other, model, method, word, depth], gr.HTML(elem_id="shown", js_on_load=None)
+            label, sample = "Force attachments (optional): word=depth", "such as 3=1: the third word at depth 1"
+            force = gr.Textbox(label=label, placeholder=sample, max_length=200, elem_id="force", min_width=280)
+            button = gr.Button("Read", variant="primary", elem_id="read", scale=0, min_width=140)
+        inputs, shown = [text, other, model, method, force], gr.HTML(elem_id="shown", js_on_load=None)
         reading = {"fn": partial(answer, models), "inputs": inputs, "outputs": shown, "api_visibility": "private"}
-        for event in (button.click, text.submit, other.submit):
+        for event in (button.click, text.submit, other.submit, force.submit):
             event(**reading)
         labels = [f"{kind}: {sentence}" for kind, sentence, _ in EXAMPLES]
         rows = [list(pair) for _, *pair in EXAMPLES]

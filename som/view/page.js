@@ -66,6 +66,8 @@ function placeIn(s) {
   return { word: next[s], seen: false };
 }
 
+const columnOf = (s, word) => columns.findIndex(pair => pair[s] === word);
+
 function goTo(at) {
   state.at = Math.max(0, Math.min(last, at));
   state.chosen.fill(null);
@@ -124,22 +126,57 @@ function arms(node) {
   return `M${left.x} ${left.foot}V${y + r}Q${left.x} ${y} ${left.x + r} ${y}H${right.x - r}Q${right.x} ${y} ${right.x} ${y + r}V${right.foot}`;
 }
 
-function drawTree(root, open, marked = () => false) {
+function drawTree(root, open, marked) {
   const edges = nodesOf(root).filter(node => node.right);
   edges.sort((a, b) => open.has(a) - open.has(b));
-  return edges.map(node => svg("path", { d: arms(node), class: marked(node) ? "edge other" : open.has(node) ? "edge spine" : "edge" }));
+  return edges.map(node => svg("path", { d: arms(node), class: `edge ${open.has(node) ? "spine" : ""} ${marked.has(node) ? "differing" : ""}` }));
 }
 
-/* Labels of the constituents of the words alone: the start of the sentence does not count. */
-function labelsOf(sentence, root) {
+/* The labelled constituents of the words alone: the start of the sentence does not count. */
+function labelled(sentence, root) {
   const nodes = new Map();
   for (const node of nodesOf(root)) {
     const span = `${Math.max(node.first - 1, 0)}-${node.end - 1}`;
     if (node.right && !nodes.has(span)) nodes.set(span, node);
   }
-  return (sentence.labels || []).filter(([first, end]) => nodes.has(`${first}-${end}`)).map(([first, end, label]) => {
-    const node = nodes.get(`${first}-${end}`);
-    return text(node.x, node.y - 5, label, "label");
+  return (sentence.labels || []).filter(([first, end]) => nodes.has(`${first}-${end}`)).map(([first, end, label]) => [nodes.get(`${first}-${end}`), label]);
+}
+
+const drawLabels = (sentence, root, marked) => labelled(sentence, root).map(([node, label]) => text(node.x, node.y - 5, label, `label ${marked.has(node) ? "differing" : ""}`));
+
+/* ---------------------------------------------------------------- two sentences */
+
+/* The tree of the words before the one in question. */
+const treeSoFar = s => treeOf(takenDepths(sentences[s], placeIn(s).word));
+
+/* What a subtree covers of the columns in which both sentences have a word, the start of both among them; null if that
+   is less than two of them, which makes no constituent to be compared. */
+function sharedSpan(s, node) {
+  const shared = [];
+  for (let word = node.first; word < node.end; word++) {
+    const column = word ? columnOf(s, word - 1) : -1;
+    if (!word || !columns[column].includes(null)) shared.push(column);
+  }
+  return shared.length > 1 ? `${shared[0]} ${shared[shared.length - 1]}` : null;
+}
+
+/* Of a tree for each sentence, the constituents that the other tree does not have. */
+function differences(trees) {
+  const spans = trees.map((tree, s) => new Map(nodesOf(tree).map(node => [node, sharedSpan(s, node)])));
+  if (trees.length < 2) return [new Set()];
+  return spans.map((own, s) => {
+    const others = new Set(spans[1 - s].values());
+    return new Set([...own].filter(([, span]) => span !== null && !others.has(span)).map(([node]) => node));
+  });
+}
+
+/* Of a tree for each sentence, the constituents whose label is another one in the other tree. */
+function differentLabels(trees) {
+  if (trees.length < 2) return [new Set()];
+  const found = trees.map((tree, s) => labelled(sentences[s], tree).map(([node, label]) => [node, sharedSpan(s, node), label]));
+  return found.map((own, s) => {
+    const others = new Map(found[1 - s].map(([, span, label]) => [span, label]));
+    return new Set(own.filter(([, span, label]) => span !== null && others.has(span) && others.get(span) !== label).map(([node]) => node));
   });
 }
 
@@ -151,7 +188,7 @@ function widthOf(content, size = 16) {
   return measuring.measureText(content).width;
 }
 
-const LEFT = 34, RIGHT = 18, START = 44, LEVEL = 24, BARS = 116, PILL = 46;
+const LEFT = 34, RIGHT = 18, START = 44, LEVEL = 24, BARS = 116, PILL = 52;
 
 /* Centres of the columns, that of the start of the sentence first; wider where there is room. */
 function columnCentres(available) {
@@ -181,7 +218,8 @@ function drawFigure() {
   const column = state.at >> 1, backdrop = svg("rect", { class: "band", x: centres[column + 1] - widths[column + 1] / 2, y: 0, width: widths[column + 1], rx: 6 });
   root.append(backdrop);
   let y = 4;
-  sentences.forEach((_, s) => { y = drawSentence(root, s, centres, width, y); });
+  const trees = sentences.map((_, s) => treeSoFar(s)), marked = differences(trees), relabelled = differentLabels(trees);
+  trees.forEach((tree, s) => { y = drawSentence(root, s, tree, marked[s], relabelled[s], centres, width, y); });
   if (sentences.length > 1) y = drawDifference(root, centres, width, y);
   fill(root, { height: y, viewBox: `0 0 ${width} ${y}` }, []);
   backdrop.setAttribute("height", y);
@@ -193,17 +231,17 @@ function drawFigure() {
   if (place < 120 || place > holder.clientWidth - 60) holder.scrollLeft = centres[column + 1] - holder.clientWidth / 2;
 }
 
-function drawSentence(root, s, centres, width, top) {
+function drawSentence(root, s, tree, marked, relabelled, centres, width, top) {
   const sentence = sentences[s], now = placeIn(s), tagged = sentence.words.some(row => row.tag);
-  const x = i => i === 0 ? centres[0] : centres[columns.findIndex(pair => pair[s] === i - 1) + 1];
+  const x = i => i === 0 ? centres[0] : centres[columnOf(s, i - 1) + 1];
   const leaves = top + 16 + heights[s] * LEVEL + 10, baseline = leaves + 32, zero = baseline + (tagged ? 28 : 14);
-  const tree = treeOf(takenDepths(sentence, now.word)), spine = spineOf(tree);
+  const spine = spineOf(tree);
   layOut(tree, x, height => leaves - height * LEVEL, baseline - 17);
-  root.append(...drawTree(tree, new Set(spine)));
+  root.append(svg("g", { role: "img", "aria-label": `Tree so far: ${bracketed(tree, ["start", ...sentence.words.map(row => row.word)])}` }, ...drawTree(tree, new Set(spine), marked)));
   if (!tree.right) root.append(svg("path", { d: `M${tree.x} ${tree.y}V${tree.foot}`, class: "edge spine" }));
-  root.append(...labelsOf(sentence, tree));
+  root.append(...drawLabels(sentence, tree, relabelled));
   if (names[s]) root.append(text(4, baseline, names[s], "small soft"));
-  root.append(svg("circle", { cx: centres[0], cy: baseline - 6, r: 3, class: "less" }));
+  root.append(svg("circle", { cx: centres[0], cy: baseline - 6, r: 3, class: "start" }));
   root.append(drawPlaces(s, spine, now, x(now.word + 1), baseline));
   root.append(drawAxis(width, zero));
   sentence.words.forEach((row, i) => root.append(drawWord(s, i, x(i + 1), baseline, now), drawBars(row, x(i + 1), zero, i, now)));
@@ -222,10 +260,11 @@ function differs(s, i) {
 
 function drawWord(s, i, x, y, now) {
   const sentence = sentences[s], row = sentence.words[i], shown = shorten(nameOf(sentence, i));
-  const kind = isEnd(sentence, i) ? "small soft middle" : `middle ${differs(s, i) ? "differs" : ""}`;
+  const kind = isEnd(sentence, i) ? "small soft middle" : "middle", half = widthOf(shown) / 2;
   const title = row.tokens === row.word || isEnd(sentence, i) ? row.word : `${row.word}, read as ${row.tokens}`;
-  return svg("g", { class: `word ${stageOf(i, now)}`, onclick: () => goTo(2 * columns.findIndex(pair => pair[s] === i) + 1) },
-    svg("title", {}, title), text(x, y, shown, kind), row.tag ? text(x, y + 15, row.tag, "small soft middle") : null);
+  return svg("g", { class: `word ${stageOf(i, now)}`, onclick: () => goTo(2 * columnOf(s, i) + 1) },
+    svg("title", {}, title), text(x, y, shown, kind), differs(s, i) ? svg("line", { class: "differing", x1: x - half, x2: x + half, y1: y + 4, y2: y + 4 }) : null,
+    row.tag ? text(x, y + 16, row.tag, "small soft middle") : null);
 }
 
 /* Round steps for an axis of about four ticks. */
@@ -307,7 +346,7 @@ function expectedPanel(s) {
   const entries = row.expected.map(([word, p]) => ({ word, p, seen: now.seen && word === read }));
   if (now.seen && has(row.places[0].structural) && !entries.some(entry => entry.seen)) entries.push({ word: read, p: mixtureOf(row), seen: true });
   const others = sentences.length > 1 ? new Set(sentences[1 - s].words[placeIn(1 - s).word].expected.map(([word]) => word)) : null;
-  const most = entries[0].p, endName = sentence.words[sentence.words.length - 1].word;
+  const most = Math.max(...sentences.map((one, i) => one.words[placeIn(i).word].expected[0][1])), endName = sentence.words[sentence.words.length - 1].word;
   const rows = entries.map(entry => html("tr", { class: `${entry.seen ? "seen" : ""} ${others && !entry.seen && !others.has(entry.word) ? "only" : ""}` },
     html("td", { class: /^UNK(-|$)/.test(entry.word) || entry.word === endName ? "class" : "" }, entry.word === endName ? "end" : entry.word),
     html("td", { class: "bar" }, html("div", { class: "track" }, html("div", { class: "part lexical", style: `width:${100 * entry.p / most}%` }))),
@@ -329,10 +368,13 @@ function costsOf(row) {
   return row.places.map(({ structural, lexical }) => ({ structural: row.structural + structural - taken.structural, lexical: row.lexical + lexical - taken.lexical }));
 }
 
+/* The most that a word could cost, so that the places of both sentences have one axis. */
+const dearest = row => has(row.places[0].structural) ? Math.max(...costsOf(row).map(cost => cost.structural + cost.lexical)) : 0;
+
 function costsPanel(s) {
   const sentence = sentences[s], now = placeIn(s), row = sentence.words[now.word], { places, taken } = row;
-  const sisters = sistersOf(row, spineOf(treeOf(takenDepths(sentence, now.word)))), costs = has(places[0].structural) ? costsOf(row) : null;
-  const most = Math.max(costliest, ...(costs || []).map(cost => cost.structural + cost.lexical));
+  const sisters = sistersOf(row, spineOf(treeSoFar(s))), costs = has(places[0].structural) ? costsOf(row) : null;
+  const most = Math.max(costliest, ...sentences.map((one, i) => dearest(one.words[placeIn(i).word])));
   const part = (kind, value) => html("div", { class: `part ${kind}`, style: `width:${100 * value / most}%` });
   const rows = places.map((place, e) => html("tr", { class: `${now.seen && e === taken ? "taken" : ""} ${state.chosen[s] === e ? "chosen" : ""}` },
     html("td", {}, html("button", { type: "button", "aria-pressed": String(state.chosen[s] === e), "data-row": `${s}-${e}`, onclick: () => choose(s, e) }, spanName(sentence, sisters[e].first, sisters[e].end))),
@@ -361,7 +403,7 @@ function counterfactual(s, now, row, sisters, costs) {
 function parsesPanel(s) {
   const sentence = sentences[s], now = placeIn(s), count = now.word + (now.seen ? 1 : 0);
   if (!count) return panel("parses", titled(s, "Best partial parses"), html("p", { class: "note" }, "Nothing has been read yet."));
-  const parses = sentence.words[count - 1].parses.map(([depths, share]) => [treeOf([0, ...depths]), share]);
+  const parses = sentence.words[count - 1].parses.map(([depths, share]) => [treeOf([0, ...depths]), share]).sort((a, b) => b[1] - a[1]);
   const best = new Set(nodesOf(parses[0][0]).map(spanOf));
   const cards = parses.map(([tree, share], rank) => parseCard(sentence, tree, share, rank, best));
   return panel("parses", titled(s, `Best partial parses, ${sentence.parsesBy}`), html("div", { class: "cards" }, ...cards));
@@ -381,7 +423,7 @@ function parseCard(sentence, tree, share, rank, best) {
   layOut(tree, i => centres[i], up => bottom - up * level, bottom + 6);
   const labels = words.map((word, i) => svg("text", { x: centres[i], y: bottom + 20, class: i ? "middle" : "middle soft", style: "font-size:13px" }, word));
   const picture = svg("svg", { width: edge, height, viewBox: `0 0 ${edge} ${height}`, role: "img", "aria-label": bracketed(tree, words) },
-    ...drawTree(tree, new Set(), node => !best.has(spanOf(node))), ...labels);
+    ...drawTree(tree, new Set(), new Set(nodesOf(tree).filter(node => !best.has(spanOf(node))))), ...labels);
   picture.style.minWidth = `${0.7 * edge}px`;
   return html("figure", {}, html("figcaption", {}, html("b", {}, percent(share)), ` parse ${rank + 1}`),
     html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `parse ${rank + 1}` }, picture));
@@ -397,6 +439,8 @@ function describe() {
   });
   const [a, b] = columns[state.at >> 1];
   if (state.at % 2 && has(b) && has(a)) lines.push(`difference ${signed(sentences[0].words[a].surprisal - sentences[1].words[b].surprisal)} bits`);
+  const [marked] = differences(sentences.map((_, s) => treeSoFar(s))), apart = new Set([...marked].map(node => sharedSpan(0, node))).size;
+  if (sentences.length > 1) lines.push(apart ? `the trees so far differ in ${apart} constituent${apart > 1 ? "s" : ""}` : "the trees so far are alike");
   return lines.join("; ") + ".";
 }
 
@@ -406,7 +450,7 @@ function drawSentences() {
     const words = sentence.words.slice(0, -1).flatMap((row, i) => {
       const kinds = [stageOf(i, now), i === now.word && columns[state.at >> 1][s] === i ? "now" : "", now.seen ? "seen" : "", differs(s, i) ? "differs" : ""];
       const space = i === 0 || row.start > sentence.words[i - 1].end ? " " : "";
-      const jump = () => goTo(2 * columns.findIndex(pair => pair[s] === i) + 1);
+      const jump = () => goTo(2 * columnOf(s, i) + 1);
       return [space, html("button", { type: "button", tabindex: -1, class: kinds.join(" "), onclick: jump }, row.word)];
     });
     return html("p", { class: "sentence" }, names[s] ? html("b", {}, names[s]) : null, html("span", {}, ...words));
@@ -493,6 +537,7 @@ function table() {
 
 byId("about").textContent = data.about;
 byId("slider").max = last;
+byId("key-differing").hidden = sentences.length < 2;
 byId("panels").className = sentences.length > 1 ? "two" : "";
 byId("slider").addEventListener("input", event => { pause(); goTo(Number(event.target.value)); });
 byId("back").addEventListener("click", () => { pause(); goTo(state.at - 1); });

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Rows = Sequence[tuple[str, Mapping[str, str]]]  # names, and cells by column
 GREY, WARM, COLD = "#7c828d", "#c9662c", "#3d7cc4"  # to be seen on light and on dark
 
 
@@ -25,7 +26,8 @@ class Section:
 
     title: str
     text: str = ""
-    table: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # cells by row and column
+    table: Rows = ()
+    fold: str = ""  # what stands for the table until it is unfolded
     pictures: Mapping[str, str] = field(default_factory=dict)  # SVG by caption
     terms: Mapping[str, str] = field(default_factory=dict)  # what they mean
 
@@ -33,10 +35,20 @@ class Section:
 def html(title: str, sections: Sequence[Section]) -> str:
     """The page; whatever is not a picture is escaped.
 
-    >>> "<td>&lt;s&gt;</td>" in html("Words", [Section("Special", table={"first": {"word": "<s>"}})])
+    >>> "<td>&lt;s&gt;</td>" in html("Words", [Section("Special", table=[("first", {"word": "<s>"})])])
     True
     """
     return TEMPLATES.get_template("report.html").render(title=title, sections=sections)
+
+
+def frame(title: str, last: Section) -> tuple[str, str]:
+    """A page's beginning, and its last section and end: sections can be written between them as they come."""
+    before, end, after = html(title, []).rpartition("</main>")
+    return before, f"{section_html(last)}\n{end}{after}\n"
+
+
+def section_html(section: Section) -> str:
+    return TEMPLATES.get_template("section.html").render(section=section)
 
 
 def svg(figure: Figure) -> str:

@@ -20,6 +20,7 @@ from conftest import CORPUS, make_model
 from som.cli import main
 from som.data.vocabularies import make_tokenizer
 from som.training.models import vocabulary
+from som.view.app import EXAMPLES
 
 ROOT = Path(__file__).parent.parent.parent
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -86,7 +87,7 @@ class Visitor:
     def read(self, **fields: str):
         """Fill in the form and read; what is shown then."""
         self.driver.execute_script("document.querySelector('#shown :is(iframe, .problem)')?.classList.add('before')")
-        for name in ("text", "other", "word", "depth"):
+        for name in ("text", "other", "force"):
             self.fill(name, fields.get(name, ""))
         self.wait("#read").click()
         return self.wait("#shown :is(iframe, .problem):not(.before)")
@@ -122,6 +123,25 @@ def visitor(app, tmp_path_factory) -> Iterator[Visitor]:
     driver.quit()
 
 
+def test_the_first_click_reads_the_sentence_that_is_there(visitor):
+    visitor.wait("#read").click()
+    visitor.driver.switch_to.frame(visitor.wait("#shown iframe"))
+    assert "horse" in visitor.wait("#sentences").text
+    visitor.driver.switch_to.default_content()
+
+
+@pytest.mark.parametrize("kind", ["Garden path", "Centre embedding", "Agreement"])
+def test_an_example_fills_in_both_sentences(visitor, kind):
+    wanted = next(pair for name, *pair in EXAMPLES if name == kind)
+    next(one for one in visitor.all("button") if one.text.startswith(kind)).click()
+    boxes = [visitor.wait(f"#{name} :is(input, textarea)") for name in ("text", "other")]
+    for _ in range(100):
+        if [box.get_property("value") for box in boxes] == wanted:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{wanted} was not filled in")
+
+
 def test_the_tree_of_a_typed_sentence_appears_in_a_frame_that_cannot_touch_the_app(visitor):
     frame = visitor.read(text="the old dog sees the cat .")
     assert frame.get_attribute("sandbox").split() == ["allow-scripts", "allow-downloads"]
@@ -141,12 +161,12 @@ def test_words_that_look_like_markup_or_templates_are_text(visitor):
 
 
 def test_a_second_sentence_and_a_forced_attachment_are_compared(visitor):
-    for fields in ({"other": "the cat sees a dog ."}, {"word": "3", "depth": "1"}):
+    for fields in ({"other": "the cat sees a dog ."}, {"force": "3=1"}):
         frame = visitor.read(text="the old dog sees the cat .", **fields)
         visitor.driver.switch_to.frame(frame)
         assert len(visitor.all("#sentences p")) == 2
         visitor.driver.switch_to.default_content()
-    assert "word 3 forced to depth 1" in visitor.wait("#shown .bar").text
+    assert "B with 3=1 forced" in visitor.wait("#shown .bar").text
 
 
 @pytest.mark.parametrize(
@@ -154,8 +174,8 @@ def test_a_second_sentence_and_a_forced_attachment_are_compared(visitor):
     [
         ({"text": "dog " * 90}, "up to 80 words"),
         ({"text": ""}, "type a sentence"),
-        ({"text": "the dog", "word": "2"}, "both the word's number and its depth"),
-        ({"text": "the <b>dog</b>", "word": "2", "depth": "9"}, "cannot be put at depth 9"),
+        ({"text": "the dog", "force": "2"}, "expected WORD=DEPTH or WORD=word NUMBER"),
+        ({"text": "the <b>dog</b>", "force": "2=9"}, "cannot be put at depth 9"),
     ],
 )
 def test_what_cannot_be_read_is_told_in_one_line(visitor, fields, message):
@@ -179,9 +199,9 @@ def test_models_and_methods_from_elsewhere_are_refused(small):
 
     models = [("small", *load(small))]
     for model, method in (("/etc/passwd", "greedy"), ("small", "os.system")):
-        assert "from the lists" in answer(models, "the dog", "", model, method, None, None)
-    assert "<iframe" in answer(models, "the dog", "", "small", "beam", None, None)
-    assert "2000 characters" in answer(models, "x" * 5000, "", "small", "greedy", None, None)
+        assert "from the lists" in answer(models, "the dog", "", model, method)
+    assert "<iframe" in answer(models, "the dog", "", "small", "beam")
+    assert "2000 characters" in answer(models, "x" * 5000, "", "small", "greedy")
 
 
 def test_without_gradio_one_line_says_what_to_install(monkeypatch, capsys):

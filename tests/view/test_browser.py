@@ -6,6 +6,7 @@ import time
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,10 +14,13 @@ import pytest
 from conftest import make_model
 
 from som.data.vocabularies import make_tokenizer
+from som.inference import align
+from som.syntax import tree_from_depths
 from som.training.models import vocabulary
 from som.view import page, trace
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install selenium")
+ROOT = Path(__file__).parent.parent.parent
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs Debian's chromium and chromium-driver")
 
@@ -219,6 +223,53 @@ def test_two_sentences_are_aligned_and_their_differences_marked(viewer):
     assert viewer.one("#figure").text.count("A − B") == 1
 
 
+@pytest.mark.parametrize("step", [0, 9, 17, 29])
+def test_constituents_that_group_the_common_words_in_another_way_are_marked(viewer, step):
+    traces = viewer.open(WORDS, CONTROL)
+    viewer.go_to(step)
+    pairs = align(*([word.surprisal.word for word in one.words] for one in traces))
+    common = [(0, 0), *((a + 1, b + 1) for a, b in pairs[: step // 2] if a is not None and b is not None)]
+    found = []
+    for s, one in enumerate(traces):
+        read = sum(pair[s] is not None for pair in pairs[: step // 2])
+        depths = [0, *(word.surprisal.depth for word in one.words[:read])]
+        places = [place[s] for place in common]
+        spans = tree_from_depths(depths).spans() if read else []
+        inside = [tuple(i for i, place in enumerate(places) if first <= place < end) for first, end in spans]
+        found.append([span for span in inside if len(span) > 1])
+    wanted = [[span for span in found[s] if span not in found[1 - s]] for s in (0, 1)]
+    assert len(viewer.all("#figure .edge.differing")) == sum(map(len, wanted))
+    told, count = viewer.one("#status").text, len(set(wanted[0]))
+    assert (f"differ in {count} constituent" in told) if count else "so far are alike" in told
+    assert step < 29 or count  # the test would otherwise say nothing
+
+
+def test_bars_of_both_sentences_have_one_axis(viewer):
+    traces = viewer.open(WORDS, CONTROL)
+    viewer.go_to(2 * 5 + 1)
+    words = traces[0].words[3], traces[1].words[5]
+    heights = [float(one.get_attribute("height")) for one in viewer.all("#figure .bars.now .lexical")]
+    assert heights[0] / heights[1] == pytest.approx(words[0].surprisal.lexical / words[1].surprisal.lexical, rel=1e-3)
+    widths = [viewer.all(f"section:nth-child({n}) tbody .part")[0].size["width"] for n in (1, 2)]
+    assert widths[0] / widths[1] == pytest.approx(words[0].expected[0][1] / words[1].expected[0][1], rel=0.05)
+
+
+def test_a_label_that_the_other_tree_does_not_have_there_is_marked(viewer):
+    names = iter(["S", "NP"])
+    viewer.open(WORDS, WORDS, edit=lambda one: replace(one, labels=[(0, len(WORDS), next(names))]))
+    viewer.go_to(2 * len(WORDS))
+    assert [text.text for text in viewer.all("#figure .label.differing")] == ["S", "NP"]
+    assert not viewer.all("#figure .edge.differing")
+
+
+def test_a_screen_reader_is_told_the_tree(viewer):
+    (read,) = viewer.open(WORDS)
+    viewer.go_to(2 * len(WORDS))
+    told = viewer.one('#figure g[role="img"]').get_attribute("aria-label")
+    tree = tree_from_depths([0, *read.parse.depths], ["start", *WORDS])
+    assert told == f"Tree so far: {tree}"
+
+
 def test_the_figure_is_saved_as_svg_and_png_and_the_numbers_as_csv(viewer):
     (read,) = viewer.open(NASTY)
     viewer.go_to(5)
@@ -297,6 +348,16 @@ def test_labels_are_shown_where_there_are_any(viewer):
     viewer.go_to(2 * len(WORDS))  # the end is expected, so the tree is whole
     assert [text.text for text in viewer.all("#figure .label")] == ["S"]
     assert "DET" in viewer.one("#figure").text
+
+
+def test_pictures_of_the_page_can_be_taken_again(viewer, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    screenshots = import_module("screenshots")
+    for name, shot in screenshots.SHOTS.items():
+        viewer.open(*(sentence.replace(".", " .").split() for sentence in shot.sentences), dark=shot.dark)
+        picture = screenshots.take(viewer.driver, viewer.folder / "page.html", shot)
+        assert picture.startswith(b"\x89PNG") and shot.word in viewer.one("#status").text
+        assert 10_000 < (ROOT / "docs" / name).stat().st_size < 200_000  # those that README and docs show
 
 
 def test_a_model_without_prediction_network_is_shown_too(viewer):

@@ -69,6 +69,11 @@ def test_labels_of_words_and_constituents_reach_the_page_where_there_are_any(mod
     assert after["words"][0]["tag"] == "DET" and after["labels"] == [[0, 3, "NP"]]
 
 
+def test_som_view_refuses_a_file_that_is_not_called_a_page(checkpoint, tmp_path, capsys):
+    assert cli.main(["view", TEXT, "--model", checkpoint, "--out", str(tmp_path / "page.svg")]) == 2
+    assert "page.svg: expected a page that ends in .html" in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
 def test_som_view_writes_the_numbers_of_som_surprisal(checkpoint, tmp_path, capsys):
     out = tmp_path / "page.html"
     common = ["--model", checkpoint, "--method", "beam"]
@@ -81,6 +86,14 @@ def test_som_view_writes_the_numbers_of_som_surprisal(checkpoint, tmp_path, caps
             for name in ("word", "tokens", "depth", "surprisal", "structural", "lexical", "entropy_after"):
                 value = other[name]
                 assert row[name] == (round(value, 6) if isinstance(value, float) else value)
+
+
+def test_som_view_shows_the_page_in_a_browser_if_asked_to(checkpoint, tmp_path, monkeypatch):
+    shown, out = [], tmp_path / "page.html"
+    monkeypatch.setattr("webbrowser.open", shown.append)
+    command = ["view", TEXT, "--model", checkpoint, "--out", str(out)]
+    assert cli.main(command) == 0 and shown == []
+    assert cli.main([*command, "--open"]) == 0 and shown == [out.as_uri()]
 
 
 @pytest.mark.parametrize(
