@@ -1,1 +1,0 @@
-../../modeling_som/tokenization_som.py
