@@ -1,14 +1,12 @@
-"""The checkpoint that ships: trained on UD English EWT, then distilled from two models of its kind; beside an LSTM.
+"""The checkpoint of release 0.1: trained on UD English EWT, distilled from two models of its kind; beside an LSTM.
 
 mkdir -p runs/before && git archive 1388bf2 som/checkpoint | tar -x -C runs/before
 python scripts/open_shipped.py
 
-The first teacher is the checkpoint that shipped before: the first seed of SOM, in half precision. The LSTM, of the
+The first teacher is the checkpoint that came before it: the first seed of SOM, in half precision. The LSTM, of the
 same size, has its own settings: the learning rate that is best in open_language_models.py, more dropout of embeddings
 and outputs than there, the SOM's word dropout, and the better of two weight decays, by the perplexity on the
-validation split. It has no teachers.
-`bash scripts/shipped_checkpoint.sh` makes the package's checkpoint from the distilled SOM.
-"""
+validation split. It has no teachers."""
 
 from __future__ import annotations
 

@@ -41,6 +41,7 @@ BUDGET = {
     "next_attachment": "oracle",
     "bf16": True,
     "save_steps": 400,
+    "tree_tags": [],  # no system has more to learn from than words and brackets
 }
 SOMS: dict[str, dict[str, Any]] = {
     "SOM": {},
@@ -58,13 +59,8 @@ TWO_SEEDS = ("SOM", "left-branching", "LSTM")
 # Data
 
 
-def find_amalgum(lab: Lab) -> dict[str, record.Files]:
-    names = {"train": "train-xs", "validation": "dev", "test": "test"}
-    return {split: record.find_treebank(lab, f"amalgum/{name}.conllu.gz") for split, name in names.items()}
-
-
 def find_held_out(lab: Lab) -> dict[str, record.Files]:
-    splits = record.select_held_out(find_amalgum(lab))
+    splits = record.select_held_out(shared.find_amalgum(lab, "train-xs"))
     return {**splits, "EWT test": record.find_treebank(lab, "ud/en_ewt-ud-test.conllu.gz")}
 
 
@@ -79,7 +75,11 @@ def train_xs(lab: Lab, name: str, seed: int) -> Path:
 def prepare_row(lab: Lab, name: str) -> Path:
     """The data of a row, with its vocabulary."""
     tokenizer = VOCABULARIES.get(name, PIECES)
-    return record.prepare_once(lab, f"xs-{tokenizer.replace(':', '')}", find_amalgum(lab), tokenizer=tokenizer)
+    return record.prepare_once(lab, data_name(name), shared.find_amalgum(lab, "train-xs"), tokenizer=tokenizer)
+
+
+def data_name(name: str) -> str:
+    return f"xs-{VOCABULARIES.get(name, PIECES).replace(':', '')}"
 
 
 def row_settings(name: str) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def describe_model(lab: Lab, name: str, run: Path, model: PreTrainedModel) -> di
 def measure_ngrams(lab: Lab, name: str, seed: int) -> dict[str, Any]:
     data = prepare_row(lab, name)
     tokenizer, sentences = load_tokenizer(data), list(load_from_disk(str(data))["train"]["input_ids"])
-    validation = record.read_examples(find_amalgum(lab)["validation"])
+    validation = record.read_examples(shared.find_amalgum(lab, "train-xs")["validation"])
     models = {order: KneserNey(sentences, len(tokenizer), order) for order in ORDERS}
     tried = {
         order: evaluate_words(model, tokenizer, validation, f"{order}-gram", "validation").measures()["ppl"]

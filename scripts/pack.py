@@ -1,6 +1,6 @@
 """From a finished run to the checkpoint that ships in the package: weights in half precision, no copies of the code.
 
-python scripts/pack.py runs/ewt-word/taught_som-0 som/checkpoint
+python scripts/pack.py runs/ewt-som-en/averaged-0 som/checkpoint
 python scripts/pack.py som/checkpoint som/checkpoint  # the same weights, with the text rules of this version
 """
 

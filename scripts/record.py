@@ -31,7 +31,7 @@ from som.files import write_whole
 from som.hub import slug
 from som.inference import load
 from som.syntax import Example, evalb_line, read_treebank, treebank_files
-from som.training import LOG, RUN, Builder, TrainSettings, make_model, make_settings, train
+from som.training import LOG, RUN, TAG_COLUMNS, Builder, TrainSettings, make_model, make_settings, train
 
 Files = tuple[Path, ...]
 
@@ -99,9 +99,13 @@ def select_held_out(splits: Mapping[str, Files]) -> dict[str, Files]:
 
 def train_or_resume(lab: Lab, data: Path, name: str, seed: int, build: Builder = make_model, **settings: Any) -> Path:
     """The folder of a trained model: training is begun, resumed or already done. This may take hours."""
-    folder = lab.runs / data.name / f"{slug(name)}-{seed}"
+    folder = run_folder(lab, data, name, seed)
     train(data, folder, resume=True, build=build, seed=seed, **add_budget(lab, settings))
     return folder
+
+
+def run_folder(lab: Lab, data: Path, name: str, seed: int) -> Path:
+    return lab.runs / data.name / f"{slug(name)}-{seed}"
 
 
 def add_budget(lab: Lab, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,17 +116,21 @@ def add_budget(lab: Lab, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_run(folder: Path, model: PreTrainedModel) -> dict[str, Any]:
-    """What is kept of a training: all its settings, the model's size, what it was trained on, and its validations."""
+    """What is kept of a training, and the model's size."""
+    return {"parameters": model.num_parameters(), **read_run(folder)}
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """What is kept of a training: all its settings, what it was trained on, and its validations."""
     run = json.loads((folder / RUN).read_text(encoding="utf-8"))
     log = map(json.loads, (folder / LOG).read_text(encoding="utf-8").splitlines())
     validations = [entry for entry in log if "eval_ppl" in entry]
-    about = {"training": run["settings"], "data": run["data"], "best": run["validation"], "validations": validations}
-    return {"parameters": model.num_parameters(), **about}
+    return {"training": run["settings"], "data": run["data"], "best": run["validation"], "validations": validations}
 
 
 def validation_ppl(folder: Path) -> float:
     """What a run's best model had on the validation split."""
-    return json.loads((folder / RUN).read_text(encoding="utf-8"))["validation"]["ppl"]
+    return read_run(folder)["best"]["ppl"]
 
 
 def training_speed(model: PreTrainedModel, data: Path, batch_size: int, batches: int = 20) -> dict[str, Any]:
@@ -133,9 +141,11 @@ def training_speed(model: PreTrainedModel, data: Path, batch_size: int, batches:
     tokenizer = load_tokenizer(data)
     tokenizer.padding_side = "right"
     chosen, collate = pick_batches(data, batch_size, batches), SOMCollator(tokenizer)
+    unused = () if getattr(model.config, "tree_tags", ()) else TAG_COLUMNS
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.0)
     model.train()
-    _, *seconds = [time_step(model, optimizer, collate(rows)) for rows in [chosen[-1], *chosen]]  # one to warm up
+    read = [{name: values for name, values in collate(rows).items() if name not in unused} for rows in chosen]
+    _, *seconds = [time_step(model, optimizer, batch) for batch in [read[-1], *read]]  # one to warm up
     model.eval()
     words = sum(len(row["words"]) for rows in chosen for row in rows)
     return {"words_per_second": words / sum(seconds), "threads": torch.get_num_threads()}
@@ -169,11 +179,22 @@ def evaluate_run(
     kind: type[SOMForCausalLM] = SOMForCausalLM,
 ) -> dict[str, Any]:
     """A trained SOM's figures on treebanks."""
+    return {**read_run(folder), **evaluate_checkpoint(folder, treebanks, method, gold, kind)}
+
+
+def evaluate_checkpoint(
+    folder: Path,
+    treebanks: Mapping[str, Files],
+    method: str | None = None,
+    gold: bool = False,
+    kind: type[SOMForCausalLM] = SOMForCausalLM,
+) -> dict[str, Any]:
+    """A SOM's size and its figures on treebanks, however its weights came about."""
     model, tokenizer = load(folder, kind)
     reports = {
         name: evaluate(model, tokenizer, read_examples(files), method, gold, name) for name, files in treebanks.items()
     }
-    return {**describe_run(folder, model), "evaluations": to_json(reports)}
+    return {"parameters": model.num_parameters(), "evaluations": to_json(reports)}
 
 
 def evaluate_tree_baseline(name: str, seed: int, treebanks: Mapping[str, Files]) -> dict[str, Any]:

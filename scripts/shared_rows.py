@@ -70,6 +70,12 @@ def find_ewt(lab: Lab) -> dict[str, record.Files]:
     return {split: record.find_treebank(lab, f"ud/en_ewt-ud-{name}.conllu.gz") for split, name in names.items()}
 
 
+def find_amalgum(lab: Lab, train: str) -> dict[str, record.Files]:
+    """AMALGUM by split; there are two training splits."""
+    names = {"train": train, "validation": "dev", "test": "test"}
+    return {split: record.find_treebank(lab, f"amalgum/{name}.conllu.gz") for split, name in names.items()}
+
+
 def prepare_ewt(lab: Lab, tokenizer: str = "word") -> Path:
     return record.prepare_once(lab, f"ewt-{tokenizer.replace(':', '')}", find_ewt(lab), tokenizer=tokenizer)
 

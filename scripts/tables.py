@@ -1,4 +1,5 @@
-"""The page of results: docs/results.md gets its tables and pictures from what the other scripts have written.
+"""The pages of results: docs/results.md and docs/reading.md get their tables and pictures from what the other scripts
+have written.
 
 python scripts/tables.py
 
@@ -12,6 +13,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
@@ -69,8 +71,8 @@ def figure(values: Sequence[float | None], title: str) -> str:
 
     >>> figure([0.8, 0.82], "UF1, n-ary"), figure([3_941_204], "parameters"), figure([None], "p' acc")
     ('81.00 ± 1.41', '3.94M', '–')
-    >>> figure([1204.2, 1205.0], "words/s")
-    '1,205'
+    >>> figure([1204.2, 1205.0], "words/s"), figure([2.154], "ΔLL, surprisal"), figure([0.00713], "p, surprisal")
+    ('1,205', '2.15', '0.0071')
     """
     known = [value for value in values if value is not None]
     if not known:
@@ -79,7 +81,9 @@ def figure(values: Sequence[float | None], title: str) -> str:
         return f"{known[0] / 1e6:.2f}M"
     if title in WHOLE:
         return f"{fmean(known):,.0f}"
-    kind = "ppl" if "ppl" in title else "share"
+    if title.startswith("p, "):
+        return f"{fmean(known):.4f}"
+    kind = "ppl" if "ppl" in title or title.startswith("ΔLL") else "share"  # the latter in per cent
     return " ± ".join(cell(kind, value) for value in ([fmean(known), stdev(known)] if len(known) > 1 else known))
 
 
@@ -144,11 +148,36 @@ def of_split(split: str) -> dict[str, Callable[[Result], float | None]]:
     return {f"{treebank}, {LABELS[name]}": measure(name, treebank) for treebank in treebanks for name in names}
 
 
+def reading(rows: Rows) -> str:
+    """ΔLL of each measure with the scores of the trees, then p of each measure."""
+    every = [one["evaluations"]["reading"] for results in rows.values() for one in results]
+    names = dict.fromkeys(name for one in every for name in one["measures"])
+    deltas = {f"ΔLL, {name}": measure(name, "reading") for name in names}
+    trees = {
+        "Penn, UF1, binarised": measure("uf1_binarised", "Penn"),
+        "Penn, UF1, n-ary": measure("uf1_nary", "Penn"),
+        "UD, UF1, binarised": measure("uf1_binarised", "UD"),
+        "UD, UAS": measure("uas", "UD"),
+    }
+    chances = {f"p, {name}": partial(chance, name) for name in names}
+    return f"{table(rows, {'parameters': parameters, **deltas, **trees})}\n{table(rows, chances)}"
+
+
+def chance(measure: str, result: Result) -> float | None:
+    """The p of a measure of reading times."""
+    return result["evaluations"]["reading"]["p"].get(measure)
+
+
 ABLATION = {"parameters": parameters, **measures("ppl", "p_acc", "uf1_binarised", "uf1_nary", "p_next_acc")}
 PARSING = {"parameters": parameters, **measures("uf1_nary", "uf1_binarised", "ppl")}
 SUITES = {"SG, 31 published suites": measure("SG, 31 published suites", "syntaxgym")}
 SHIPPED = {"parameters": parameters, **measures("ppl", "ppl_without_eos", "p_acc", "uf1_binarised", "uf1_nary")}
 WORDS = {"parameters": parameters, **measures("ppl", "ppl_without_eos")}
+TAGS = {
+    f"{split}, {LABELS[name]}": measure(name, split)
+    for split in ("validation", "test")
+    for name in ("ppl", "uf1_binarised", "uas", "las")
+}
 XS = {
     "parameters": parameters,
     "vocabulary": vocabulary,
@@ -158,6 +187,11 @@ XS = {
     "EWT, ppl": measure("ppl", "EWT test"),
     "EWT, UF1": measure("uf1_binarised", "EWT test"),
 }
+SYSTEMS = {
+    "parameters": parameters,
+    "words/s": words_per_second,
+    **measures("ppl", "ppl_without_eos", "uf1_binarised", "uf1_nary"),
+}
 TABLES: dict[str, Callable[[Rows], str]] = {
     "open_ablation": lambda rows: table(rows, {**ABLATION, "ppl per word": per_word}),
     "open_language_models": lambda rows: table(rows, WORDS),
@@ -166,7 +200,10 @@ TABLES: dict[str, Callable[[Rows], str]] = {
     "open_syntax": syntax,
     "open_shipped": lambda rows: table(rows, SHIPPED),
     "open_xs": lambda rows: f"{table(rows, XS)}\n{syntax(rows, left_out=())}",
+    "open_systems": lambda rows: f"{table(rows, SYSTEMS)}\n{syntax(rows)}",
+    "open_tags": lambda rows: table(rows, TAGS),
     "open_en": lambda rows: "\n".join(table(rows, of_split(split)) for split in ("validation", "test")),
+    "open_reading": reading,
     "ptb": lambda rows: table(rows, ABLATION),
     "bllip": lambda rows: table(rows, {**ABLATION, "ppl per word": per_word, **SUITES}),
 }
@@ -315,10 +352,13 @@ def render(page: Path, results: Path) -> None:
 def run(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="(results)")
-    parser.add_argument("--page", type=Path, default=Path("docs/results.md"), metavar="F", help="(docs/results.md)")
+    pages = [Path("docs/results.md"), Path("docs/reading.md")]
+    note = f"({' '.join(map(str, pages))})"
+    parser.add_argument("--page", type=Path, nargs="+", default=pages, metavar="F", help=note)
     args = parser.parse_args(argv)
     try:
-        render(args.page, args.results)
+        for page in args.page:
+            render(page, args.results)
     except (ValueError, OSError) as error:
         print(f"tables: error: {error}", file=sys.stderr)
         return 2

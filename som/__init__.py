@@ -3,7 +3,7 @@
     >>> import som
     >>> model, tokenizer = som.load()
     >>> print(som.parse(model, tokenizer, "The dog barks.").brackets())
-    (((The dog) barks) .)
+    (root (nsubj (det The) (head dog)) (head barks) (punct .))
 
 With this package imported, the Auto classes of transformers load SOM checkpoints without remote code. Names are
 imported when they are first used, so that `import som` and `som --help` stay quick.
@@ -22,14 +22,19 @@ if TYPE_CHECKING:
     from som.data import prepare as prepare
     from som.data import treebank_dataset as treebank_dataset
     from som.evaluation import evaluate as evaluate
+    from som.inference import Comparison as Comparison
     from som.inference import Generated as Generated
     from som.inference import Parse as Parse
+    from som.inference import PartialParse as PartialParse
     from som.inference import WordSurprisal as WordSurprisal
+    from som.inference import compare as compare
     from som.inference import generate as generate
     from som.inference import load as load
     from som.inference import parse as parse
     from som.inference import parse_all as parse_all
     from som.inference import parse_each as parse_each
+    from som.inference import partial_parses as partial_parses
+    from som.inference import surprisal_table as surprisal_table
     from som.inference import surprisals as surprisals
     from som.inference import surprisals_all as surprisals_all
     from som.inference import surprisals_each as surprisals_each
@@ -42,14 +47,19 @@ ROOMS = {
     "som.data": ("SOMCollator", "prepare", "treebank_dataset"),
     "som.evaluation": ("evaluate",),
     "som.inference": (
+        "Comparison",
         "Generated",
         "Parse",
+        "PartialParse",
         "WordSurprisal",
+        "compare",
         "generate",
         "load",
         "parse",
         "parse_all",
         "parse_each",
+        "partial_parses",
+        "surprisal_table",
         "surprisals",
         "surprisals_all",
         "surprisals_each",

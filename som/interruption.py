@@ -1,13 +1,17 @@
-"""Ctrl-C and SIGTERM that wait until work has been saved."""
+"""Ctrl-C that is never lost, and signals that wait until work has been saved."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
+
+from som.files import remove_unfinished
 
 
 class Interrupted(KeyboardInterrupt):
@@ -48,3 +52,37 @@ class Signals:
         finally:
             for number, handler in heeded.items():
                 signal.signal(number, handler)
+
+
+@contextmanager
+def interruptible_imports(message: str) -> Iterator[None]:
+    """While a module is being imported, Ctrl-C prints a message and ends the process; otherwise it does what it did.
+
+    Libraries import each other for seconds, and an exception that is raised there can get lost: in a destructor, or
+    where a library tries whether another one is there."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
+        yield
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if is_importing(frame):
+            remove_unfinished()
+            os.write(2, f"{message}\n".encode())
+            os._exit(130)
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def is_importing(frame: FrameType | None) -> bool:
+    """Whether an import is under way here."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-SECONDS = 3.0  # that the Hub may take to say whether it has a model
+HUB_SECONDS = 3.0  # that the Hub may take to say whether it has a model
 
 
 def find_checkpoint(path: str | Path) -> str | Path:
@@ -55,7 +55,7 @@ def check_on_hub(name: str) -> None:
     if constants.HF_HUB_OFFLINE:
         raise ValueError(f"{missing}, and HF_HUB_OFFLINE is set")
     try:
-        HfApi().model_info(name, timeout=SECONDS)
+        HfApi().model_info(name, timeout=HUB_SECONDS)
     except GatedRepoError:
         raise ValueError(f"{name}: the Hub gives this model only to those who have asked its owner for it") from None
     except RepositoryNotFoundError:

@@ -1,8 +1,8 @@
 """The snippets of README.md and of the pages in docs/: finds them and runs them, each page in a folder of its own with
-small files of the names that it uses.
+small files of the names that it uses. Notebooks are run as they are.
 
-As a program it writes what they print into the pages: `python tests/readme.py [CHECKPOINT]`, where the checkpoint, if
-given, takes the place of the one that comes with the package.
+As a program it writes what they print into the pages and notebooks: `python tests/readme.py [CHECKPOINT]`, where the
+checkpoint, if given, takes the place of the one that comes with the package.
 """
 
 import json
@@ -17,26 +17,34 @@ from contextlib import chdir, redirect_stdout
 from io import StringIO
 from itertools import islice
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from modeling_som.sentences_som import running_text
 from som import cli
 from som.data.datasets import SPLITS, prepare
 from som.inference import loading
-from som.syntax import grammar
+from som.syntax import grammar, read_treebank
 from som.training.trainer import train
 
 NAMES = ("train", "dev", "test")  # of the splits, in the names of files
 ROOT = Path(__file__).parent.parent
 MADE = ("results.md", "speed.md")  # pages about runs that take hours; their tables are made by scripts
 PAGES = [ROOT / "README.md", *sorted(page for page in (ROOT / "docs").glob("*.md") if page.name not in MADE)]
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BRIEF = ["--epochs", "1", "--hidden-size", "120"]  # added to every training: the command is tried, not its result
 DRY = {  # with these flags nothing is installed, and the tests do not run themselves
     "make": ["--dry-run"],
     "pip": ["--dry-run", "--no-deps", "--no-index", "--no-build-isolation"],
 }
+
+ITEMS = """item,condition,sentence
+1,reduced,The horse raced past the barn fell.
+1,full,The horse that was raced past the barn fell.
+"""
 
 
 def page_name(page: Path) -> str:
@@ -97,7 +105,9 @@ def run_command(words: list[str], where: str) -> None:
         return
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     where_to_run = ROOT if words[0] in DRY else None
-    subprocess.run([*words, *DRY.get(words[0], [])], cwd=where_to_run, env={**os.environ, "PATH": path}, check=True)
+    command, environment = [*words, *DRY.get(words[0], [])], {**os.environ, "PATH": path}
+    done = subprocess.run(command, cwd=where_to_run, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    print(done.stdout, end="")
 
 
 # The folder
@@ -112,8 +122,10 @@ def make_world(folder: Path) -> None:
             for treebank in ("en", "my", "ptb"):
                 Path(f"{treebank}-{name}.conllu").write_text(sentences)
         Path("sentences.txt").write_text("The dog barks.\nThe boys near the door are happy.\n")
+        Path("items.csv").write_text(ITEMS)
         make_brackets()
         make_targets()
+        make_reading_times()
         prepare({split: [f"en-{name}.conllu"] for split, name in zip(SPLITS, NAMES, strict=True)}, "demo/data")
         train("demo/data", "demo/model", hidden_size=32, batch_size=8, epochs=8, dropout=0.0, output_dropout=0.0)
 
@@ -154,6 +166,15 @@ def make_targets() -> None:
     Path("blimp.jsonl").write_text(2 * (json.dumps(pair) + "\n"))
 
 
+def make_reading_times() -> None:
+    """Words of three stories as they were shown, with times."""
+    random, rows = Random(0), ["story\tsentence\tword\trt"]
+    for number, example in enumerate(islice(read_treebank(["en-train.conllu"]), 30)):
+        shown = running_text(example.words).split()
+        rows += [f"{number // 10}\t{number % 10}\t{word}\t{random.randint(250, 450)}" for word in shown]
+    Path("words.tsv").write_text("\n".join(rows) + "\n")
+
+
 def with_outputs(page: str, printed: list[str]) -> str:
     """A page with what its snippets print."""
     outputs = iter(printed)
@@ -165,6 +186,31 @@ def with_outputs(page: str, printed: list[str]) -> str:
     return FENCE.sub(fill, page)
 
 
+# Notebooks
+
+
+def run_notebook(file: Path, shipped: Path) -> Any:
+    """A notebook with what its cells print and show now, in a process of its own."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(file, as_version=4)
+    setup = f"from pathlib import Path; from som.inference import loading; loading.SHIPPED = Path({str(shipped)!r})"
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(setup))
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    with patch.dict(os.environ, {"PYTHONPATH": path}):
+        NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+    del notebook.cells[0]
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)  # when it was run
+        if cell.cell_type == "code":
+            cell.execution_count -= 1
+            for output in cell.outputs:
+                if "execution_count" in output:
+                    output.execution_count -= 1
+    return notebook
+
+
 def main() -> None:
     shipped = Path(sys.argv[1]).absolute() if sys.argv[1:] else loading.SHIPPED
     with TemporaryDirectory() as folder:
@@ -173,6 +219,15 @@ def main() -> None:
             text = page.read_text("utf-8")
             own = shutil.copytree(world, Path(folder) / page.relative_to(ROOT).with_suffix(".world"))
             page.write_text(with_outputs(text, list(run_all(snippets(text), own, shipped, page_name(page)))), "utf-8")
+    renew_notebooks(shipped)
+
+
+def renew_notebooks(shipped: Path) -> None:
+    """Write what notebooks show into them."""
+    import nbformat
+
+    for notebook in NOTEBOOKS:
+        nbformat.write(run_notebook(notebook, shipped), notebook)
 
 
 if __name__ == "__main__":

@@ -95,6 +95,35 @@ def test_the_file_that_standard_output_goes_to_gets_everything_in_order(tmp_path
     assert printed == (b"before\nafter\n" if name == "out" and not to_file else b"before\ntrees\nafter\n")
 
 
+@pytest.mark.parametrize("link", [False, True])
+def test_an_open_file_is_written_to_where_it_is_open(tmp_path, link):
+    (tmp_path / "log").write_text("before\n")
+    number = (tmp_path / "log").stat().st_ino
+    descriptor = os.open(tmp_path / "log", os.O_WRONLY | os.O_APPEND)
+    name = f"/dev/fd/{descriptor}"
+    if link:
+        (tmp_path / "link").symlink_to(name)
+    try:
+        for _ in range(2):
+            write_whole(tmp_path / "link" if link else name, "trees\n")
+        os.write(descriptor, b"after\n")
+    finally:
+        os.close(descriptor)
+    assert (tmp_path / "log").read_text() == "before\ntrees\ntrees\nafter\n"
+    assert (tmp_path / "log").stat().st_ino == number
+
+
+def test_what_is_unfinished_can_be_removed(tmp_path):
+    with files.whole_file(tmp_path / "out") as out:
+        out.write(b"half")
+        assert len(list(tmp_path.iterdir())) == 1
+        files.remove_unfinished()
+        assert list(tmp_path.iterdir()) == []
+        (scratch,) = files.UNFINISHED
+        scratch.touch()  # which the block expects at its end
+    assert set() == files.UNFINISHED
+
+
 def test_a_former_file_stays_when_the_new_one_cannot_be_written(tmp_path, monkeypatch):
     def full(*arguments):
         raise OSError("No space left on device")

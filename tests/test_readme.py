@@ -10,8 +10,9 @@ import pytest
 from readme import PAGES, ROOT, make_world, page_name, run_all, snippets, with_outputs
 
 import som
+from som.cli.surprisal import COLUMN_MEANINGS
 from som.evaluation import LABELS
-from som.inference import WordSurprisal
+from som.inference import Comparison, Plan, WordSurprisal
 from som.inference.loading import SHIPPED
 
 README = (ROOT / "README.md").read_text("utf-8")
@@ -36,13 +37,27 @@ def test_every_snippet_runs_and_prints_what_is_shown(page, world, tmp_path):
     assert with_outputs(text, printed) == text, "`python tests/readme.py` writes the outputs"
 
 
+SHIPPED_FIGURES = {
+    "ewt": {
+        "uf1_binarised": "UF1 of {:.1f} against",
+        "uas": "UAS of {:.1f}",
+        "las": "LAS of {:.1f}",
+        "ppl_per_word": "perplexity of {:.1f} per word",
+    },
+    "ewt-beam": {"uf1_binarised": "{:.1f} with beam search"},
+    "syntaxgym": {"SG, 31 published suites": "{:.1f} % of SyntaxGym's"},
+    "blimp": {"BLiMP, mean of paradigms": "{:.1f} % of BLiMP's"},
+}
+
+
 def test_the_figures_of_the_shipped_model_are_those_of_its_evaluations():
-    ewt, beam = (json.loads((ROOT / f"results/shipped/{name}.json").read_text()) for name in ("ewt", "ewt-beam"))
-    ppl, uf1 = (ewt["treebank"]["measures"][name] for name in ("ppl", "uf1_binarised"))
+    files = {name: json.loads((ROOT / f"results/shipped/{name}.json").read_text()) for name in SHIPPED_FIGURES}
     told = " ".join(README.split())
-    assert f"perplexity of {ppl:.1f} on its test split" in told
-    assert f"UF1 of {100 * uf1:.1f} against its binarised trees" in told
-    assert f"{100 * beam['treebank']['measures']['uf1_binarised']:.1f} with beam search" in told
+    for name, figures in SHIPPED_FIGURES.items():
+        section, *_ = (files[name][key] for key in ("treebank", "syntaxgym", "blimp") if key in files[name])
+        for measure, sentence in figures.items():
+            value = section["measures"][measure] * (1 if "ppl" in measure else 100)
+            assert sentence.format(value) in told
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=page_name)
@@ -82,8 +97,13 @@ def test_the_public_names_are_those_listed():
 
 def test_the_glossary_explains_every_column_and_every_measure():
     glossary = (DOCS / "glossary.md").read_text("utf-8")
-    for column in fields(WordSurprisal):
-        assert f"`{column.name}`" in glossary, column.name
+    for name in COLUMN_MEANINGS:
+        assert f"`{name}`" in glossary, name
+    assert {column.name for column in fields(WordSurprisal)} <= set(COLUMN_MEANINGS)
+    tables = Plan(["text"], "text", layout="sap", parses=1).computed
+    assert {name.replace("sentence_id", "sentence") for name in tables} <= set(COLUMN_MEANINGS)
+    for name in Comparison([[], []]).types:
+        assert f"`{name}`" in glossary or f"`{name.replace('_b', '_a')}`" in glossary, name
     for label in LABELS.values():
         assert f"**{label}**" in glossary, label
 

@@ -3,18 +3,21 @@
 import gzip
 import importlib
 import json
+import math
 import os
 import re
 import shutil
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from random import Random
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 import som
+from modeling_som.sentences_som import encode
 from som.evaluation.blimp import UNKNOWN
 from som.syntax import grammar
 from som.syntax.metrics import evalb_line
@@ -22,6 +25,7 @@ from som.syntax.treebanks import Example, read_treebank
 from som.syntax.trees import Tree
 
 ROOT = Path(__file__).parent.parent
+LEAF = re.compile(r"\(X ([^()\s]+)\)")
 SUITE = {
     "meta": {"name": "npz_obj", "metric": "sum"},
     "predictions": [{"type": "formula", "formula": "(2;%a%) < (2;%b%)"}],
@@ -82,6 +86,7 @@ def lab(tmp_path_factory):
     trees = [evalb_line(example.tree) + "\n" for example in read_treebank([next((folder / "data" / "ud").iterdir())])]
     zipped(folder / "data" / "ptb-sample" / "wsj-combined.mrg.gz", "".join(trees))
     (folder / "data" / "ptb-sample" / "index.csv").write_text("file,sentences\n" + "x,1\n" * len(trees))
+    make_stories(folder / "data" / "naturalstories", conllu, trees)
     (folder / "data" / "syntaxgym" / "suites").mkdir(parents=True)
     (folder / "data" / "syntaxgym" / "suites" / "npz_obj.json").write_text(json.dumps(SUITE))
     zipped(folder / "data" / "blimp" / "blimp.jsonl.gz", json.dumps(PAIR) + "\n")
@@ -90,6 +95,24 @@ def lab(tmp_path_factory):
         (folder / "wsj" / f"{section:02}" / f"wsj_{section:02}01.mrg").write_text("".join(trees))
     (folder / "list.txt").write_text("02\n")
     return folder
+
+
+def make_stories(folder: Path, conllu: str, trees: list[str]) -> None:
+    """Natural Stories in small: times of words as they were shown, and trees."""
+    times = "n_subj\tmean_rt\tmean_log_rt\tsd_log_rt\tgpt3_logprob"
+    random, rows = Random(0), [f"story\tzone\tsent\tpos\tword\ttokens\t{times}"]
+    for number, tree in enumerate(trees):
+        *words, mark = LEAF.findall(tree)
+        shown = [*words[:-1], words[-1] + mark]
+        for place, (word, tokens) in enumerate(zip(shown, [*words[:-1], f"{words[-1]} {mark}"], strict=True), 1):
+            time = 5.5 + random.random()
+            gpt3 = "" if (number, place) == (0, 1) else -10 * random.random()  # it has nothing before the first word
+            cells = (number // 3, place, number, place, word, tokens, 80, 300, time, 0.3, gpt3)
+            rows.append("\t".join(map(str, cells)))
+    zipped(folder / "words.tsv.gz", "\n".join(rows) + "\n")
+    zipped(folder / "stories-ud.conllu.gz", conllu)
+    placed = [LEAF.sub(r"(X \1/1.2)", tree.replace(" (", "\n(")) for tree in trees]  # also in the first column
+    zipped(folder / "stories-penn.mrg.gz", "".join(f"(ROOT {tree.strip()})\n" for tree in placed))
 
 
 def arguments(script: str, lab: Path) -> list[str]:
@@ -102,7 +125,10 @@ def arguments(script: str, lab: Path) -> list[str]:
         "open_syntax": ["SOM", "LSTM"],
         "open_shipped": ["SOM, taught, beam", "LSTM"],
         "open_xs": ["SOM", "SOM, words seen three times", "LSTM", "Kneser-Ney"],
-        "open_en": ["som-en", "som-en, gold last"],
+        "open_systems": ["SOM", "ON-LSTM", "RNNG → URNNG", "shift-reduce"],
+        "open_tags": ["no tags", "tags, no gradient into the cells"],
+        "open_en": ["som-en", "som-en, gold last", "som-en, averaged"],
+        "open_reading": ["SOM, shipped", *(f"{name}, a million words" for name in MILLION), "GPT-3 (davinci)"],
         "ptb": [
             "SOM, constituency trees",
             "shift-reduce, constituency trees",
@@ -125,7 +151,11 @@ def arguments(script: str, lab: Path) -> list[str]:
     return [*where, *common]
 
 
-OPEN = ("ablation", "language_models", "domains", "parsing", "syntax", "shipped", "xs", "en")
+MILLION = ("SOM", "LSTM", "Kneser-Ney")
+OPEN = (
+    *("ablation", "language_models", "domains", "parsing", "syntax", "shipped"),
+    *("xs", "systems", "tags", "en", "reading"),
+)
 SCRIPTS = (*(f"open_{table}" for table in OPEN), "ptb", "bllip")
 
 
@@ -191,6 +221,32 @@ def test_the_comparison_at_the_papers_scale_says_what_its_table_shows(scripts, d
     page = scripts("tables").TABLES["open_xs"](scripts("tables").read(done / "results" / "open_xs"))
     for column in ("parameters", "words/s", "vocabulary", "ppl per word", "EWT, UF1", "Garden-Path Effects", UNKNOWN):
         assert f"| {column} |" in page
+
+
+def test_reading_times_are_regressed_on_every_model_that_is_there(scripts, done, capsys):
+    by_row = {result["row"]: result["evaluations"] for result in results(done, "open_reading")}
+    for row, evaluations in by_row.items():
+        is_som = row.startswith("SOM")
+        assert set(evaluations) == ({"reading", "Penn", "UD"} if is_som else {"reading"})
+        reading = evaluations["reading"]
+        named = {*reading["measures"], *reading["without_use"]}
+        assert named == {"surprisal", *(scripts("open_reading").OF_SOMS if is_som else ())}
+        assert reading["measures"].keys() == reading["p"].keys()
+    words = {evaluations["reading"]["report"]["words"] for evaluations in by_row.values()}
+    assert len(words) == 1  # the same ones for all
+    assert by_row["SOM, shipped"]["Penn"]["counts"]["sentences"] == 12
+    flags = [f"--data={done}/data", f"--runs={done}/nowhere", f"--results={done}/results", "--tiny"]
+    assert scripts("open_reading").run([*flags, "--only", "LSTM, a million words"]) == 0
+    assert "LSTM, a million words: left out, scripts/open_xs.py has not made" in capsys.readouterr().out
+
+
+def test_what_the_tokens_of_a_shown_word_cost_is_summed(scripts):
+    words, tokenizer = ["don't", "go."], som.load()[1]
+    sentence = encode(tokenizer, " ".join(words), eos=False)
+    assert sentence.words == ["do", "n't", "go", "."]
+    bits, go = [2.0**place for place in range(len(sentence.ids) - 1)], sentence.starts[2] - 1  # BOS costs nothing
+    costs = scripts("open_reading").region_bits(words, sentence, [-math.log(2) * one for one in bits])
+    assert costs == pytest.approx([sum(bits[:go]), sum(bits[go:])])
 
 
 def test_the_speed_of_training_is_measured_without_changing_model_or_data(scripts, done):
@@ -281,6 +337,8 @@ RUNS = {  # what trainings of earlier sessions are called; a new name would trai
     "open_parsing": "ptb-sample/som-0",
     "open_shipped": "ewt-word/shipped_som-1 ewt-word/taught_som-0 ewt-word/shipped_lstm_0_3-0",
     "open_xs": "xs-bpe16000/som-0 xs-bpe16000/lstm-0 xs-word3/som_words_seen_three_times-0",
+    "open_systems": "ewt-word/on_lstm_0_001_trial-0",
+    "open_tags": "ewt-word/no_tags-0 ewt-word/tags_no_gradient_into_the_cells-0",
     "open_en": "sm-bpe16000/som_en-0 ewt-som-en/som_en-0",
     "ptb": "ptb-constituency/shift_reduce-0 ptb-dependency/som-0",
     "bllip": "bllip-xs-constituency/dsom-0",
@@ -362,28 +420,31 @@ def test_trees_written_for_a_trial_are_read_as_they_were(scripts, tmp_path):
     assert [example.tree for example in read_treebank([file])] == trees
 
 
-def test_the_page_gets_tables_and_pictures(scripts, done, tmp_path):
-    page = tmp_path / "results.md"
-    shutil.copy(ROOT / "docs" / "results.md", page)
-    arguments = [f"--results={done}/results", f"--page={page}"]
+@pytest.fixture
+def pages(tmp_path) -> list[Path]:
+    """Copies of the pages with results."""
+    return [Path(shutil.copy(ROOT / "docs" / name, tmp_path)) for name in ("results.md", "reading.md")]
+
+
+def test_the_pages_get_tables_and_pictures(scripts, done, pages):
+    arguments = [f"--results={done}/results", "--page", *map(str, pages)]
     assert scripts("tables").run(arguments) == 0
-    text = page.read_text()
-    assert "No results yet" not in text
-    assert text.startswith("# Results\n\nEvery table is made by one command")
-    rows = re.findall(r"^\| (.*?) \|", text, re.MULTILINE)
+    texts = [page.read_text() for page in pages]
+    assert "No results yet" not in "".join(texts)
+    assert texts[0].startswith("# Results\n\nEvery table is made by one command")
+    rows = re.findall(r"^\| (.*?) \|", "\n".join(texts), re.MULTILINE)
     for script in SCRIPTS:
         assert {result["row"] for result in results(done, script)} <= set(rows)
-    for picture in re.findall(r"!\[.*\]\((.*)\)", text):
-        assert (tmp_path / picture).read_text().startswith("<svg")
+    for picture in re.findall(r"!\[.*\]\((.*)\)", "".join(texts)):
+        assert (pages[0].parent / picture).read_text().startswith("<svg")
     assert scripts("tables").run(arguments) == 0
-    assert page.read_text() == text  # made again, nothing changes
+    assert [page.read_text() for page in pages] == texts  # made again, nothing changes
 
 
-def test_the_page_in_the_repository_is_what_its_results_make(scripts, tmp_path):
-    page = tmp_path / "results.md"
-    shutil.copy(ROOT / "docs" / "results.md", page)
-    assert scripts("tables").run([f"--results={ROOT}/results", f"--page={page}"]) == 0
-    assert page.read_text("utf-8") == (ROOT / "docs" / "results.md").read_text("utf-8")
+def test_the_pages_in_the_repository_are_what_their_results_make(scripts, pages):
+    assert scripts("tables").run([f"--results={ROOT}/results", "--page", *map(str, pages)]) == 0
+    for page in pages:
+        assert page.read_text("utf-8") == (ROOT / "docs" / page.name).read_text("utf-8")
 
 
 def test_a_packed_model_takes_the_place_of_another_once_it_is_whole(scripts, checkpoint, tmp_path):

@@ -25,19 +25,26 @@ tokenizer = AutoTokenizer.from_pretrained(sys.argv[1], trust_remote_code=True)
 assert "som" not in sys.modules and type(model).__module__.startswith("transformers_modules")
 print(model(**tokenizer("The dog barks.", return_tensors="pt")).depths.tolist())
 """
+BRACKETS = "(root (nsubj (det The) (head dog)) (head barks) (punct .))"
 WHERE = "import som; print(som.__version__, som.__file__); print(som.parse(*som.load(), 'The dog barks.').brackets())"
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
-    """Built from a copy, so that neither earlier builds get into it nor this one into the folder."""
-    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+def source(tmp_path_factory) -> Path:
+    """A copy to build from, so that neither earlier builds get into it nor this one into the folder."""
+    source = tmp_path_factory.mktemp("source")
     for name in SOURCES:
         if (ROOT / name).is_dir():
             no_caches = shutil.ignore_patterns("__pycache__")
             shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=no_caches)
         else:
             shutil.copy(ROOT / name, source)
+    return source
+
+
+@pytest.fixture(scope="module")
+def wheel(source, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("wheel")
     pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", out, source)
     (file,) = out.glob("*.whl")
     return file
@@ -88,7 +95,7 @@ def test_a_wheel_holds_every_file_of_the_packages_and_no_links(wheel):
 
 def test_an_installed_wheel_parses_on_the_command_line(run):
     assert "usage: som" in run("som", "--help")
-    assert run("python", "-m", "som", "parse", "The dog barks.", "--format", "brackets") == "(((The dog) barks) .)\n"
+    assert run("python", "-m", "som", "parse", "The dog barks.", "--format", "brackets") == f"{BRACKETS}\n"
 
 
 def test_an_installed_wheel_is_what_python_imports(run):
@@ -96,12 +103,26 @@ def test_an_installed_wheel_is_what_python_imports(run):
     version, file = where.split(" ", 1)
     assert version == VERSION
     assert "site-packages" in file and not Path(file).is_relative_to(ROOT)
-    assert brackets == "(((The dog) barks) .)"
+    assert brackets == BRACKETS
+
+
+def test_a_folder_named_som_does_not_hide_an_editable_installation(source, tmp_path):
+    build = "import sys; from setuptools.build_meta import build_editable; build_editable(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", build, tmp_path], cwd=source, check=True, capture_output=True)
+    (editable,) = tmp_path.glob("*.whl")
+    with ZipFile(editable) as archive:
+        archive.extractall(tmp_path / "site-packages")
+    (tmp_path / "som").mkdir()  # a run, say
+    use = "import site; site.addsitedir('site-packages'); import som; print(som.__file__)"
+    command = [sys.executable, "-S", "-c", use]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True)
+    assert Path(done.stdout.strip()) == source / "som" / "__init__.py"
 
 
 def test_the_installed_checkpoint_loads_as_remote_code_without_the_package(run):
     folder = run("python", "-c", "from som.inference.loading import SHIPPED; print(SHIPPED)").strip()
-    assert run("python", "-c", REMOTE, folder) == "[[0, 1, 2, 2, 2]]\n"
+    assert run("python", "-c", REMOTE, folder) == "[[0, 1, 2, 2, 3, 2]]\n"  # barks is in two pieces
 
 
 def test_the_version_is_the_same_everywhere():

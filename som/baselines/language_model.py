@@ -15,7 +15,7 @@ from som.training import TrainSettings
 class LanguageModel(PreTrainedModel):
     """Embeddings, tied to the output layer; subclasses read them and call `post_init` when they are complete.
 
-    Words and last states are normalised, as in a SOM and in the LSTM: without, Adam takes long to get beyond the
+    Words and last states are normalised, as in a SOM: without, Adam takes long to get beyond the
     frequencies of the words."""
 
     _tied_weights_keys = {"lm_head.weight": "embed_tokens.weight"}

@@ -10,7 +10,7 @@ from modeling_som.scoring_som import Scored
 
 
 class KneserNey:
-    """An n-gram model with interpolated Kneser-Ney smoothing, one discount an order, down to equal probabilities.
+    """An n-gram model with interpolated Kneser-Ney smoothing, one discount per order, down to equal probabilities.
 
     Below the highest order, an n-gram counts as often as there are different words before it; only those that begin
     with BOS, which nothing can precede, count as often as they occur.

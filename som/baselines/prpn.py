@@ -40,7 +40,7 @@ class PRPNConfig(PreTrainedConfig):
     tie_word_embeddings: bool = True
 
 
-class Parser(nn.Module):
+class DistanceParser(nn.Module):
     """The parsing network: distances, and the gates that they make."""
 
     def __init__(self, config: PRPNConfig):
@@ -123,7 +123,7 @@ class PRPNForCausalLM(LanguageModel):
     def __init__(self, config: PRPNConfig):
         super().__init__(config)
         D, wide = config.hidden_size, config.wide_size
-        self.parser = Parser(config)
+        self.parser = DistanceParser(config)
         self.low, self.high = (ReadingLayer(*pair, config.memory_size) for pair in ((D, wide), (wide, D)))
         self.query, self.combine = nn.Linear(D, D, bias=False), nn.Linear(2 * D, D)
         self.post_init()

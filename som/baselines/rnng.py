@@ -40,12 +40,13 @@ ACTION_BEAM = 20  # sequences of actions up to the next word that are tried
 BATCH_TREES = 1024
 
 State = tuple[Tensor, Tensor, Tensor, Tensor]  # h and c of the two layers of the stack LSTM
+Items = Tensor | int | None  # what a summed loss is divided by, if not by the number of its own words
 
 
 # ---------------------------------------------------------------------------------------------- derivations
 
 
-class Choice(NamedTuple):
+class Action(NamedTuple):
     """An action that was chosen among several."""
 
     push: int  # the top of the stack, whose state decides
@@ -83,7 +84,7 @@ class Derivations:
         self.items = [tokens]  # of each push; the first one stands for the empty stack
         self.below = [0]
         self.level = [0]
-        self.choices: list[Choice] = []
+        self.choices: list[Action] = []
         self.predicting: list[int] = []  # for each token after BOS, the push from whose state it is generated
 
     def add(self, first: int, siblings: Sequence[int]) -> None:
@@ -94,11 +95,11 @@ class Derivations:
             if siblings[t] not in (one.start for one in stack):
                 raise ValueError(f"first_sibling must describe a tree, token {t} has {siblings[t]}")
             while stack[-1].start != siblings[t]:
-                self.choices.append(Choice(top, REDUCE, True, first + t))
+                self.choices.append(Action(top, REDUCE, True, first + t))
                 top = self.reduce(stack)
             opens = t in siblings[t + 1 : t + 2]
             may_reduce = len(stack) > 1 and len(stack[-1].children) > 1
-            self.choices.append(Choice(top, NT if opens else GEN, may_reduce, first + t))
+            self.choices.append(Action(top, NT if opens else GEN, may_reduce, first + t))
             if opens:
                 stack.append(Begun(t, top, []))
                 top = self.push(self.bracket, top)
@@ -193,14 +194,19 @@ class RNNGForCausalLM(LanguageModel):
         attention_mask: Tensor | None = None,
         labels: Tensor | None = None,
         first_sibling: Tensor | None = None,
-        num_items_in_batch: Tensor | int | None = None,
+        num_items_in_batch: Items = None,
         **kwargs: Any,
+    ) -> CausalLMOutput:
+        mask = torch.ones_like(input_ids).bool() if attention_mask is None else attention_mask.bool()
+        return self.outputs(input_ids, mask, labels, first_sibling, num_items_in_batch)
+
+    def outputs(
+        self, input_ids: Tensor, mask: Tensor, labels: Tensor | None, first_sibling: Tensor | None, items: Items
     ) -> CausalLMOutput:
         """The joint probability of words and given trees: the loss, and in evaluation the logits.
 
         The probability of the actions before a word is part of the word's, so that the logits of one position are the
         logarithms of a distribution: what is left for other actions goes to padding, which is never a word."""
-        mask = torch.ones_like(input_ids).bool() if attention_mask is None else attention_mask.bool()
         if first_sibling is None or (first_sibling[mask] == NONE).any():
             raise ValueError("an RNNG needs the tree of every sentence, first_sibling; score_rnng finds trees")
         actions, words = self.log_probs(input_ids, mask, first_sibling)  # (P,), (P, V)
@@ -208,7 +214,7 @@ class RNNGForCausalLM(LanguageModel):
         loss = None
         if labels is not None:
             targets = labels[after_bos]  # (P,)
-            loss = mean(-chosen(actions, words, targets).sum(), targets, num_items_in_batch)
+            loss = mean(-chosen(actions, words, targets).sum(), targets, items)
         logits = None if self.training else self.joint_logits(actions, words, after_bos)
         return CausalLMOutput(loss=loss, logits=logits)  # type: ignore[arg-type]
 
@@ -396,7 +402,7 @@ def search(model: RNNGForCausalLM, batch: Padded, word_beam: int, action_beam: i
     for t in range(1, lengths[0]):
         reading = [hypothesis for i, beam in enumerate(beams) if t < lengths[i] for hypothesis in beam]
         ready = before_next_word(pushes, reading, action_beam)
-        for beam in next_words(pushes, ready, [row[t] for row in ids], word_beam):
+        for beam in after_next_words(pushes, ready, [row[t] for row in ids], word_beam):
             beams[beam[0].sentence] = beam
             scores = torch.tensor([one.log_prob for one in beam], dtype=torch.float64)
             totals[beam[0].sentence].append(scores.logsumexp(0).item())
@@ -466,7 +472,7 @@ def opened(pushes: Pushes, ready: list[Hypothesis]) -> list[Hypothesis]:
     return result
 
 
-def next_words(
+def after_next_words(
     pushes: Pushes, ready: list[Hypothesis], words: Sequence[int], word_beam: int
 ) -> list[list[Hypothesis]]:
     """The beams after the next word of each sentence."""

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from modeling_som.scoring_som import BATCH_TOKENS, Scored, batches, evaluating
 from modeling_som.sentences_som import encode
-from som.evaluation import Counts, Report, Scorer, TreebankCounts, count_brackets, count_words
+from som.evaluation import Counts, Report, Scorer, TreebankCounts, count_brackets, count_likelihood
 from som.syntax import Example, Tree, binarise, left_branching_tree, random_tree, right_branching_tree
 
 
@@ -38,7 +38,7 @@ def evaluate_words(
 ) -> Report[TreebankCounts]:
     """Perplexity on a treebank of what knows no trees."""
     scored = scorer([encode(tokenizer, example.words, words=True).ids for example in examples])
-    counts = (Counts(sentences=1) + count_words(*one) for one in zip(examples, scored, strict=True))
+    counts = (Counts(sentences=1) + count_likelihood(*one) for one in zip(examples, scored, strict=True))
     return Report(name, method, TreebankCounts.of(examples, counts))
 
 

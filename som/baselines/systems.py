@@ -49,7 +49,7 @@ from som.evaluation import (
     SyntaxGymCounts,
     TreebankCounts,
     count_brackets,
-    count_words,
+    count_likelihood,
     judge_pairs,
     judge_suites,
 )
@@ -90,7 +90,7 @@ class System:
         sentences = [encode(tokenizer, example.words) for example in examples]
         scored = list(self.score(model, [sentence.ids for sentence in sentences]))
         trees = self.trees_of(model, sentences, scored)
-        counts = (count(*one) for one in zip(examples, scored, trees, strict=True))
+        counts = (count_scored(*one) for one in zip(examples, scored, trees, strict=True))
         return Report(name, self.name, TreebankCounts.of(examples, counts))
 
     def trees_of(
@@ -115,15 +115,15 @@ class System:
         return judge_pairs(partial(self.score, model), tokenizer, pairs, self.name)
 
 
-def count(example: Example, scored: Scored, tree: Tree | None) -> Counts:
+def count_scored(example: Example, scored: Scored, tree: Tree | None) -> Counts:
     """The counts of one sentence."""
-    words = Counts(sentences=1) + count_words(example, scored)
+    words = Counts(sentences=1) + count_likelihood(example, scored)
     return words if tree is None else words + count_brackets(example, tree)
 
 
 # momentum helps where the path of gradients does not change from step to step
 MOMENTUM = {"beta1": 0.9}
-PARSER = {"prediction_network": False, "lm_loss_weight": 0.0}  # predicts no words
+NO_WORDS = {"prediction_network": False, "lm_loss_weight": 0.0}  # predicts no words
 SYSTEMS = {
     system.name: system
     for system in (
@@ -133,7 +133,7 @@ SYSTEMS = {
         System("onlstm", onlstm, ONLSTMForCausalLM, score_neural, distance_trees, MOMENTUM),
         System("onlstm-syd", onlstm_syd, ONLSTMSYDForCausalLM, score_neural, distance_trees, MOMENTUM),
         System("prpn", prpn, PRPNForCausalLM, score_neural, distance_trees, MOMENTUM),
-        System("shift-reduce", shift_reduce, ShiftReduce, score, defaults=PARSER),
+        System("shift-reduce", shift_reduce, ShiftReduce, score, defaults=NO_WORDS),
         System("shift-reduce-lm", shift_reduce_lm, ShiftReduceLM, score),
         System("om", ordered_memory, OrderedMemoryForCausalLM, score_neural, ordered_memory_trees),
         System("rnng", rnng, RNNGForCausalLM, score_rnng, defaults=MOMENTUM),

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from huggingface_hub.dataclasses import strict
@@ -32,13 +32,13 @@ from modeling_som.operators_som import mean
 from modeling_som.scoring_som import BATCH_TOKENS, batches, evaluating
 from modeling_som.sentences_som import Sentence
 from som.baselines.language_model import dropouts
-from som.baselines.rnng import RNNGConfig, RNNGForCausalLM, wide_size
+from som.baselines.rnng import Items, RNNGConfig, RNNGForCausalLM, wide_size
 from som.syntax import Tree, gold_depths, tree_from_depths
 from som.training import TrainSettings, vocabulary
 
 SUPERVISED = 500  # batches with given trees, where training begins with an RNNG
-Span = tuple[int, int]  # first word, number of words
-Choose = Callable[[Span], int]  # how many words of a span go to the left
+Stretch = tuple[int, int]  # first word, number of words
+Choose = Callable[[Stretch], int]  # how many words of a span go to the left
 
 
 # ---------------------------------------------------------------------------------------------- trees of a CRF
@@ -90,13 +90,13 @@ def best_splits(scores: Tensor) -> list[list[list[int]]]:
     return splits
 
 
-def spans_of(length: int, choose: Choose) -> dict[Span, int]:
+def spans_of(length: int, choose: Choose) -> dict[Stretch, int]:
     """The spans of a tree over so many words, each with its split.
 
     >>> spans_of(3, lambda span: 1)
     {(0, 3): 1, (1, 2): 1}
     """
-    spans: dict[Span, int] = {}
+    spans: dict[Stretch, int] = {}
     todo = [(0, length)]
     while todo:
         span = todo.pop()
@@ -107,7 +107,7 @@ def spans_of(length: int, choose: Choose) -> dict[Span, int]:
     return spans
 
 
-def siblings_of(length: int, spans: dict[Span, int]) -> list[int]:
+def siblings_of(length: int, spans: dict[Stretch, int]) -> list[int]:
     """The first siblings of BOS, so many words in a tree, and EOS.
 
     >>> siblings_of(4, {(0, 4): 2, (0, 2): 1, (2, 2): 1})
@@ -119,21 +119,21 @@ def siblings_of(length: int, spans: dict[Span, int]) -> list[int]:
     return siblings
 
 
-def spans_from(siblings: Sequence[int]) -> dict[Span, int]:
+def spans_from(siblings: Sequence[int]) -> dict[Stretch, int]:
     """The inverse of `siblings_of`.
 
     >>> spans_from([-1, 0, 1, 1, 3, 0])
     {(0, 4): 2, (0, 2): 1, (2, 2): 1}
     """
 
-    def last_split(span: Span) -> int:
+    def last_split(span: Stretch) -> int:
         start, width = span
         return max(left for left in range(1, width) if siblings[start + left + 1] == start + 1)
 
     return spans_of(len(siblings) - 2, last_split)
 
 
-def sample(chart: Chart, lengths: Sequence[int], count: int) -> list[list[dict[Span, int]]]:
+def sample(chart: Chart, lengths: Sequence[int], count: int) -> list[list[dict[Stretch, int]]]:
     """So many trees of each sentence, drawn from their distribution."""
     chances = [log_p.detach().exp().cumsum(-1)[..., :-1].tolist() for log_p in chart.splits]
     random = torch.rand(len(lengths), count, max(lengths, default=0) + 1).tolist()
@@ -191,23 +191,16 @@ class URNNGForCausalLM(RNNGForCausalLM):
         self.register_buffer("trained_batches", torch.zeros((), dtype=torch.long))
         self.post_init()
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        labels: Tensor | None = None,
-        first_sibling: Tensor | None = None,
-        num_items_in_batch: Tensor | int | None = None,
-        **kwargs: Any,
+    def outputs(
+        self, input_ids: Tensor, mask: Tensor, labels: Tensor | None, first_sibling: Tensor | None, items: Items
     ) -> CausalLMOutput:
         """In training, the loss is minus the lower bound; trees are looked at in `supervised_batches` alone. In
         evaluation, loss and logits are those of the RNNG with the most probable tree of q, another bound."""
-        mask = torch.ones_like(input_ids).bool() if attention_mask is None else attention_mask.bool()
         lengths = (mask.sum(1) - 2).tolist()  # words
         scores = self.inference(self.words(input_ids[:, : max(lengths) + 2]), lengths)
         if not self.training:
-            best = best_trees(scores, lengths)
-            return super().forward(input_ids, mask, labels, as_labels(best, input_ids), num_items_in_batch)
+            best = viterbi_trees(scores, lengths)
+            return super().outputs(input_ids, mask, labels, as_labels(best, input_ids), items)
         assert labels is not None, "training has labels"
         self.trained_batches += 1
         if self.trained_batches > self.config.supervised_batches or first_sibling is None:
@@ -215,7 +208,7 @@ class URNNGForCausalLM(RNNGForCausalLM):
         else:
             bound = self.supervised(input_ids, mask, labels, scores, first_sibling)
         targets = labels.masked_fill(mask.cumsum(1) == 1, -100)
-        return CausalLMOutput(loss=mean(-bound.sum(), targets, num_items_in_batch))  # type: ignore[arg-type]
+        return CausalLMOutput(loss=mean(-bound.sum(), targets, items))  # type: ignore[arg-type]
 
     def lower_bound(
         self, input_ids: Tensor, mask: Tensor, labels: Tensor, scores: Tensor, lengths: Sequence[int]
@@ -241,7 +234,7 @@ class URNNGForCausalLM(RNNGForCausalLM):
         return self.sentence_log_probs(input_ids, mask, labels, first_sibling) + log_q
 
 
-def tree_scores(scores: Tensor, trees: Sequence[Sequence[dict[Span, int]]]) -> Tensor:
+def tree_scores(scores: Tensor, trees: Sequence[Sequence[dict[Stretch, int]]]) -> Tensor:
     """(B, K): sums of the scores of the spans of K trees of each sentence."""
     index = [
         (row, k, start, start + width)
@@ -254,7 +247,7 @@ def tree_scores(scores: Tensor, trees: Sequence[Sequence[dict[Span, int]]]) -> T
     return table.index_put((row, k), scores[row, start, end], accumulate=True)
 
 
-def best_trees(scores: Tensor, lengths: Sequence[int]) -> list[list[int]]:
+def viterbi_trees(scores: Tensor, lengths: Sequence[int]) -> list[list[int]]:
     """First siblings of the best tree of each sentence."""
     splits = best_splits(scores)
     return [
@@ -275,7 +268,7 @@ def urnng_trees(model: URNNGForCausalLM, sentences: Sequence[Sentence]) -> Itera
     with evaluating(model):  # type: ignore[arg-type]  # only switches to evaluation
         for batch in batches([sentence.ids for sentence in sentences], None, BATCH_TOKENS, model.device):
             lengths = (batch.mask.sum(1) - 2).tolist()
-            best = best_trees(model.inference(model.words(batch.ids), lengths), lengths)
+            best = viterbi_trees(model.inference(model.words(batch.ids), lengths), lengths)
             depths.update(zip(batch.places, map(gold_depths, best), strict=True))
     for place, sentence in enumerate(sentences):
         yield tree_from_depths(sentence.of_words(depths[place]), sentence.words)

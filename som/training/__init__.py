@@ -1,5 +1,6 @@
 """Training: settings, batches, runs that can be resumed, distillation."""
 
+from som.training.batches import TAG_COLUMNS
 from som.training.models import Builder, make_config, make_model, vocabulary
 from som.training.runs import LOG, RUN, recorded_system
 from som.training.settings import NUM_SLOTS, PRESETS, SETTINGS, TrainSettings, make_settings
@@ -12,6 +13,7 @@ __all__ = [
     "PRESETS",
     "RUN",
     "SETTINGS",
+    "TAG_COLUMNS",
     "TrainSettings",
     "make_config",
     "make_model",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -16,9 +15,9 @@ from transformers import PreTrainedTokenizerFast
 from modeling_som import SOMTokenizer
 from modeling_som.counts_som import WordCounts
 from modeling_som.tokenization_som import load_tokenizer
-from som.data import SUMMARY, count_words, fingerprint
+from som.data import SUMMARY, count_words, fingerprint, tag_names
 
-COLUMNS = ["input_ids", "first_sibling"]
+TREE_COLUMNS = ["input_ids", "first_sibling"]
 TAG_COLUMNS = ["leaf_tag", "node_tag"]
 
 
@@ -32,7 +31,10 @@ class TrainingData(NamedTuple):
 
     def without_tags(self) -> TrainingData:
         """For models that have no use for them."""
-        train, validation = self.train.select_columns([*COLUMNS, "length"]), self.validation.select_columns(COLUMNS)
+        train, validation = (
+            self.train.select_columns([*TREE_COLUMNS, "length"]),
+            self.validation.select_columns(TREE_COLUMNS),
+        )
         return self._replace(train=train, validation=validation, tree_tags=[])
 
 
@@ -41,8 +43,8 @@ def load_data(folder: Path) -> TrainingData:
     if not (folder / SUMMARY).is_file():
         raise ValueError(f"{folder}: expected a folder made by `som prepare`, there is no {SUMMARY} in it")
     splits = datasets.load_from_disk(str(folder))
-    tree_tags = json.loads((folder / SUMMARY).read_text(encoding="utf-8")).get("tree_tags", [])
-    columns = [*COLUMNS, *(TAG_COLUMNS if tree_tags else ())]
+    tree_tags = tag_names(folder)
+    columns = [*TREE_COLUMNS, *(TAG_COLUMNS if tree_tags else ())]
     tokenizer = load_tokenizer(folder)
     for name in ("train", "validation"):
         if not len(splits[name]):

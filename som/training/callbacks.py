@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from modeling_som.counts_som import WORD_COUNTS
-from som.files import write_whole
+from som.files import usual_mode, write_whole
 from som.interruption import Signals
 from som.progress import Progress as Lines
 from som.training.runs import note_files, remove_old
@@ -50,7 +50,10 @@ class Checkpoints(TrainerCallback):
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         if state.is_world_process_zero:
-            shutil.copy2(self.run / WORD_COUNTS, self.run / f"checkpoint-{state.global_step}")
+            checkpoint = self.run / f"checkpoint-{state.global_step}"
+            shutil.copy2(self.run / WORD_COUNTS, checkpoint)
+            for weights in checkpoint.glob("*.safetensors"):  # which the library keeps from everybody else
+                weights.chmod(usual_mode(checkpoint))
             remove_old(self.run, state.best_global_step, state.global_step)
         if self.is_stopping():
             raise KeyboardInterrupt  # not the Trainer's way to stop, which would end the epoch, too
@@ -96,7 +99,7 @@ class Divergence(TrainerCallback):
 
 
 class JsonLines(TrainerCallback):
-    """The log, one JSON object a line; resuming takes back what came after the checkpoint."""
+    """The log, one JSON object per line; resuming takes back what came after the checkpoint."""
 
     def __init__(self, path: Path):
         self.path = path

@@ -86,12 +86,12 @@ class Teachers:
             )
             words = linear(teacher.lm_head, told.last_hidden_state[agreed])
         return (
-            cross_entropy(output.logits[agreed], words),
-            cross_entropy(output.attach_logits[decided].clamp(min=DEAD), told.attach_logits[decided])
-            + cross_entropy(output.next_attach_logits[before].clamp(min=DEAD), told.next_attach_logits[before]),
+            soft_cross_entropy(output.logits[agreed], words),
+            soft_cross_entropy(output.attach_logits[decided].clamp(min=DEAD), told.attach_logits[decided])
+            + soft_cross_entropy(output.next_attach_logits[before].clamp(min=DEAD), told.next_attach_logits[before]),
         )
 
 
-def cross_entropy(logits: Tensor, told: Tensor) -> Tensor:
+def soft_cross_entropy(logits: Tensor, told: Tensor) -> Tensor:
     """Summed over rows."""
     return F.cross_entropy(logits, told.softmax(dim=-1), reduction="sum")

@@ -31,7 +31,7 @@ except ImportError:  # Windows, where nothing keeps two trainings apart
 
 RUN = "training.json"  # also the sign that a folder is a run
 LOG = "log.jsonl"
-LOCK = ".lock"
+RUN_LOCK = ".lock"
 SCRATCH = ".new"
 CHECKPOINT = re.compile("checkpoint-([0-9]+)")
 # of a checkpoint, what serves to go on training and is no part of the model
@@ -140,12 +140,12 @@ def record_text(run: Path) -> str | None:
 def locked(run: Path) -> Iterator[None]:
     """An exclusive lock, which also ends with the process, however that dies."""
     run.mkdir(parents=True, exist_ok=True)
-    with open(run / LOCK, "a") as file:
+    with open(run / RUN_LOCK, "a") as file:
         take_lock(run, file.fileno())
         try:
             yield
         finally:
-            (run / LOCK).unlink(missing_ok=True)
+            (run / RUN_LOCK).unlink(missing_ok=True)
 
 
 def take_lock(run: Path, descriptor: int) -> None:
@@ -153,7 +153,7 @@ def take_lock(run: Path, descriptor: int) -> None:
         return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not os.path.samestat(os.fstat(descriptor), os.stat(run / LOCK)):
+        if not os.path.samestat(os.fstat(descriptor), os.stat(run / RUN_LOCK)):
             raise BlockingIOError  # the former owner removed this file, and another training made a new one
     except (BlockingIOError, FileNotFoundError):
         raise FileExistsError(f"{run}: another training is writing to this folder, expected none") from None

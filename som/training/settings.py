@@ -55,7 +55,7 @@ class TrainSettings:
 
 
 SETTINGS = ("preset", "tree", "dsom", *(one.name for one in fields(TrainSettings)))
-SIZES = ("hidden_size", "syntactic_size", "num_slots", "word_pieces", "prediction_network")
+START_SETTINGS = ("hidden_size", "syntactic_size", "num_slots", "word_pieces", "prediction_network")
 # of runs that are older than these settings
 BEFORE: dict[str, Any] = {
     "weight_decay": 0.0,

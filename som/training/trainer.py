@@ -37,7 +37,8 @@ from transformers import (
 )
 
 from modeling_som import SOMForCausalLM
-from modeling_som.counts_som import WORD_COUNTS, WordCounts
+from modeling_som.counts_som import WORD_COUNTS, WordCounts, find_word_counts
+from modeling_som.tokenization_som import load_tokenizer
 from som.data import SOMCollator
 from som.files import write_whole
 from som.inference import load_checkpoint
@@ -49,9 +50,9 @@ from som.training.callbacks import Checkpoints, Divergence, JsonLines, ProgressB
 from som.training.distillation import teach
 from som.training.models import Builder, begin_with, make_model
 from som.training.runs import (
-    LOCK,
     LOG,
     RUN,
+    RUN_LOCK,
     SCRATCH,
     is_complete,
     is_finished,
@@ -71,7 +72,7 @@ from som.training.runs import (
     trainer_state,
     write_record,
 )
-from som.training.settings import BEFORE, SIZES, TrainSettings, make_settings, training_arguments
+from som.training.settings import BEFORE, START_SETTINGS, TrainSettings, make_settings, training_arguments
 from som.training.validation import sentence_counts, validation_metrics
 
 
@@ -109,7 +110,7 @@ def train(
     with only_training(run, seen):
         if state.is_main_process:
             begin_run(run, record, resume)
-            keep_word_counts(run, data.word_counts)
+            keep_word_counts(run, data.word_counts, settings.start)
         state.wait_for_everyone()
         command = shlex.join(["som", "train", str(data_dir), "--out", str(out_dir), "--resume"])
         with disk_errors_reported(run), interruptions_reported(command) as signals:
@@ -177,7 +178,7 @@ def open_run(
     known = (run / RUN).is_file()
     if run.exists() and not run.is_dir():
         raise FileExistsError(f"{run}: expected a folder, this is a file")
-    if run.is_dir() and any(path.name != LOCK for path in run.iterdir()) and not known:
+    if run.is_dir() and any(path.name != RUN_LOCK for path in run.iterdir()) and not known:
         raise FileExistsError(f"{run}: expected a new or empty folder, this one holds something else")
     if known and not resume and not overwrite:
         raise FileExistsError(f"{run}: holds a run already; --resume continues it, --overwrite replaces it")
@@ -188,7 +189,7 @@ def open_run(
             raise ValueError(f"{other}: expected a model outside of {run}, where the new one goes")
     if given.get("start") and not (known and resume):
         config = load_checkpoint(given["start"], starts_with)[0].config
-        given = {**{name: getattr(config, name) for name in SIZES if hasattr(config, name)}, **given}
+        given = {**{name: getattr(config, name) for name in START_SETTINGS if hasattr(config, name)}, **given}
     if data.tree_tags and not (known and resume):
         given = {"tree_tags": data.tree_tags, **given}
     settings = asdict(make_settings(**given))
@@ -224,15 +225,21 @@ def resumed(record: dict[str, Any], run: Path, data: TrainingData, given: dict[s
     for name, value in {**settings, "processes": PartialState().num_processes}.items():
         if value != before[name]:
             raise ValueError(f"{run}: was begun with {name} {before[name]}, cannot be resumed with {value}")
-    warn_of_other_threads(run, record)
+    if PartialState().is_main_process:
+        warn_of_changes(run, record, settings)
     return {**record, "given": given, "settings": settings, "files": sorted(own_files(run, record))}
 
 
-def warn_of_other_threads(run: Path, record: dict[str, Any]) -> None:
+def warn_of_changes(run: Path, record: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Tell what a resumed run does differently from the one that was begun."""
     before, now = record.get("threads"), torch.get_num_threads()
-    if before not in (None, now) and PartialState().is_main_process:
+    if before not in (None, now):
         change = f"was begun with {before} threads and goes on with {now}"
         warnings.warn(f"{run}: {change}: weights may differ in their last digits", stacklevel=2)
+    before, now = record["settings"]["epochs"], settings["epochs"]
+    if before != now:
+        rate = "; the learning rate is now that of a run of this length" if settings["schedule"] == "cosine" else ""
+        warnings.warn(f"{run}: was begun for {before} epoch(s) and goes on to {now}{rate}", stacklevel=2)
 
 
 def begin_run(run: Path, record: dict[str, Any], resume: bool) -> None:
@@ -243,8 +250,14 @@ def begin_run(run: Path, record: dict[str, Any], resume: bool) -> None:
     remove_incomplete(run)
 
 
-def keep_word_counts(run: Path, counts: WordCounts) -> None:
-    """Write how often words occur in the training data, for the run's folder and the checkpoints."""
+def keep_word_counts(run: Path, counts: WordCounts, start: str) -> None:
+    """Write how often words occur in the training data, for the run's folder and the checkpoints.
+
+    The data of the model that the run begins with count too; when the run is resumed, that model may be gone."""
+    if start and (run / WORD_COUNTS).is_file():
+        return
+    if start and (before := find_word_counts(load_tokenizer(start))):
+        counts = before + counts
     note_files(run, WORD_COUNTS)
     write_whole(run / WORD_COUNTS, counts.to_bytes())
 
@@ -261,7 +274,7 @@ def end_run(run: Path) -> dict[str, Any]:
     with scratch_folder(run) as scratch:
         note_files(run, *names)
         for name in names:
-            shutil.copy2(best / name, scratch)
+            shutil.copyfile(best / name, scratch / name)  # permissions are those of a new file
         for name in names:
             (scratch / name).replace(run / name)
     entries = [entry for entry in state["log_history"] if entry["step"] == state["best_global_step"]]

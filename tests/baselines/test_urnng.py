@@ -16,13 +16,13 @@ from som.baselines.urnng import (
     URNNGConfig,
     URNNGForCausalLM,
     as_labels,
-    best_trees,
     inside,
     sample,
     siblings_of,
     spans_from,
     tree_scores,
     urnng_trees,
+    viterbi_trees,
 )
 from som.data.datasets import prepare
 from som.syntax.oracle import first_siblings
@@ -77,7 +77,7 @@ def test_the_chart_sums_over_all_trees_with_gradients():
 
 def test_the_best_tree_is_the_best_of_all_trees():
     scores = random_scores()
-    for row, (length, siblings) in enumerate(zip(LENGTHS, best_trees(scores, LENGTHS), strict=True)):
+    for row, (length, siblings) in enumerate(zip(LENGTHS, viterbi_trees(scores, LENGTHS), strict=True)):
         spans = binary_trees(length)[enumerated(scores[row], length).argmax()]
         assert siblings == siblings_of(length, with_splits(spans))
 
@@ -195,7 +195,7 @@ def test_parses_are_the_best_trees_of_the_inference_network(sentences):
     ]
     for sentence, tree in zip(read, urnng_trees(model, read), strict=True):
         length = len(sentence.words)
-        (siblings,) = best_trees(model.inference(model.words(torch.tensor([sentence.ids])), [length]), [length])
+        (siblings,) = viterbi_trees(model.inference(model.words(torch.tensor([sentence.ids])), [length]), [length])
         assert tree.words() == tuple(sentence.words)
         assert first_siblings(Tree(("BOS", tree if length > 1 else sentence.words[0], "EOS"))) == siblings
 

@@ -24,6 +24,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainerState
 
 from modeling_som import SOMForCausalLM
+from modeling_som.counts_som import WORD_COUNTS, WordCounts
 from som.cli import main
 from som.data.collator import SOMCollator
 from som.data.datasets import prepare
@@ -238,6 +239,8 @@ def test_what_a_run_begins_with_is_not_needed_to_resume_it(data, tmp_path):
     (tmp_path / "first").rename(tmp_path / "elsewhere")
     train(data, tmp_path / "on", resume=True, epochs=2)
     torch.testing.assert_close(weights(tmp_path / "on"), weights(tmp_path / "elsewhere"), atol=1e-12, rtol=0)
+    first, both = (WordCounts.read(tmp_path / run / WORD_COUNTS).counts for run in ("elsewhere", "on"))
+    assert both == {word: 2 * count for word, count in first.items()}  # of the data of both trainings
     with pytest.raises(ValueError, match="expected a checkpoint"):
         train(data, tmp_path / "anew", **given)
 
@@ -794,6 +797,31 @@ def test_other_threads_are_warned_of(data, tmp_path, monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads + 1)
     with pytest.warns(UserWarning, match=f"was begun with {threads} threads and goes on with {threads + 1}"):
         train(data, tmp_path, resume=True, epochs=2)
+
+
+def test_what_a_resumed_run_does_differently_is_one_plain_line(data, tmp_path, capsys, monkeypatch):
+    run = str(tmp_path / "run")
+    assert main(["train", str(data), "--out", run, *SIZES, "--epochs", "1"]) == 0
+    threads = torch.get_num_threads()
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads + 1)
+    capsys.readouterr()
+    assert main(["train", str(data), "--out", run, "--resume", "--epochs", "2"]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        f"som train: warning: {run}: was begun with {threads} threads and goes on with {threads + 1}: "
+        "weights may differ in their last digits",
+        f"som train: warning: {run}: was begun for 1 epoch(s) and goes on to 2; "
+        "the learning rate is now that of a run of this length",
+    ]
+
+
+def test_files_of_a_run_can_be_read_by_those_whom_the_umask_allows(data, tmp_path):
+    before = os.umask(0o027)
+    try:
+        train(data, tmp_path / "run", **{**TINY, "epochs": 1})
+    finally:
+        os.umask(before)
+    modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    assert modes == {0o640}
 
 
 # Divergence

@@ -1,0 +1,121 @@
+"""Every system of the paper's tables, trained on UD English EWT with one budget, and measured alike.
+
+python scripts/open_systems.py --only "LSTM" "ON-LSTM"
+
+All have the same vocabulary, data, hidden size and number of epochs. Each gets the better of a few learning rates, by
+the validation split after two epochs. Unsupervised systems never see a tree; their trees are scored against the
+treebank's all the same. SOM has its row in this table too, without labels.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import record
+import shared_rows as shared
+from lab import Lab, make_parser
+
+from modeling_som import SOMForCausalLM
+from som.baselines import SYSTEMS, load_baseline
+from som.evaluation import Report, load_suites
+
+# beside that of all open tables
+BUDGET: dict[str, Any] = {"bf16": True, "save_steps": 400, "tree_tags": []}
+RATES = (1e-3, 4e-3)
+TRIAL_EPOCHS = 2
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A system, how it is trained beyond its own defaults, and the row whose model it begins with."""
+
+    system: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    start: str = ""
+
+
+ENTRIES = {
+    "SOM": Entry("som", {"next_attachment": "oracle"}),
+    "SOM as in the paper": Entry("som"),
+    "LSTM": Entry("lstm", {"dropout": 0.2}),
+    "GPT-2": Entry("gpt2"),
+    "ON-LSTM": Entry("onlstm", {"dropout": 0.2}),
+    "ONLSTM-SYD": Entry("onlstm-syd", {"dropout": 0.2}),
+    "PRPN": Entry("prpn"),
+    "Ordered Memory": Entry("om"),
+    "RNNG": Entry("rnng"),
+    "RNNG → URNNG": Entry("urnng", start="RNNG"),
+    "URNNG": Entry("urnng"),
+    "shift-reduce": Entry("shift-reduce"),
+    "shift-reduce with LM": Entry("shift-reduce-lm"),
+}
+
+
+# Models
+
+
+def row_settings(name: str) -> dict[str, Any]:
+    """All that a row asks of its training, but the learning rate."""
+    entry = ENTRIES[name]
+    return {**BUDGET, **SYSTEMS[entry.system].defaults, **entry.settings}
+
+
+def train_row(lab: Lab, name: str, seed: int, rate: float, **trial: Any) -> Path:
+    """The run of a row, after that of the row it begins with; this may take an hour."""
+    entry = ENTRIES[name]
+    system, settings = SYSTEMS[entry.system], {**row_settings(name), "learning_rate": rate, **trial}
+    if entry.start:
+        settings["start"] = str(train_best(lab, entry.start, seed))
+    title = f"{name} {rate:g}{' trial' if trial else ''}"
+    about = {"system": system.name, "starts_with": system.starts_with or SOMForCausalLM}
+    return record.train_or_resume(lab, shared.prepare_ewt(lab), title, seed, system.build, **about, **settings)
+
+
+def train_best(lab: Lab, name: str, seed: int) -> Path:
+    """The run of a row with the better learning rate of two short trials."""
+    return train_row(lab, name, seed, min(RATES, key=lambda rate: trial_loss(lab, name, rate)))
+
+
+def trial_loss(lab: Lab, name: str, rate: float) -> float:
+    """What a short training has on the validation split: its perplexity, or of a mere parser its errors."""
+    run = train_row(lab, name, 0, rate, epochs=TRIAL_EPOCHS)
+    validation = record.read_run(run)["best"]
+    return 1 - validation["p_acc"] if row_settings(name).get("lm_loss_weight") == 0 else validation["ppl"]
+
+
+# Measures
+
+
+def measure(lab: Lab, name: str, seed: int) -> dict[str, Any]:
+    run, system = train_best(lab, name, seed), SYSTEMS[ENTRIES[name].system]
+    model, tokenizer = load_baseline(run)
+    reports: dict[str, Report] = {
+        split: system.evaluate(model, tokenizer, record.read_examples(files), split)
+        for split, files in record.select_held_out(shared.find_ewt(lab)).items()
+    }
+    reports["syntaxgym"] = system.evaluate_syntaxgym(model, tokenizer, load_suites(lab.data / "syntaxgym" / "suites"))
+    about = record.describe_run(run, model)
+    speed = record.training_speed(model, shared.prepare_ewt(lab), about["training"]["batch_size"])
+    return {**about, "speed": speed, "evaluations": record.to_json(reports)}
+
+
+def make_row(lab: Lab, name: str) -> record.Row:
+    settings = row_settings(name)
+    return record.Row(partial(measure, lab, name), settings, settings, by_grid=("learning_rate",))
+
+
+def rows(lab: Lab) -> record.Rows:
+    return {name: make_row(lab, name) for name in ENTRIES}
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    return record.run_table(rows, __file__, make_parser(__doc__, open_data=True), argv)
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -1,0 +1,49 @@
+"""Open table of labelled trees: what tags cost and give, on UD English EWT, and a model trained jointly on EWT alone.
+
+python scripts/open_tags.py
+
+The first three rows differ only in the tags: none, tags whose loss trains the whole model, and tags whose loss trains
+their classifier alone. The last row is the recipe of open_shipped.py, without teachers, with tags.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import open_shipped
+import record
+import shared_rows as shared
+from lab import Lab, make_parser
+
+FAST: dict[str, Any] = {"next_attachment": "oracle", "bf16": True, "save_steps": 200, "report_to": ["none"]}
+MODELS: dict[str, dict[str, Any]] = {
+    "no tags": {**FAST, "tree_tags": []},
+    "tags": FAST,
+    "tags, no gradient into the cells": {**FAST, "tag_gradient": False},
+    "joint": {**open_shipped.RECIPE, **FAST},
+}
+
+
+def measure(lab: Lab, name: str, seed: int) -> dict[str, Any]:
+    run = record.train_or_resume(lab, shared.prepare_ewt(lab), name, seed, **MODELS[name])
+    return record.evaluate_run(run, record.select_held_out(shared.find_ewt(lab)))
+
+
+def rows(lab: Lab) -> record.Rows:
+    return {
+        name: record.Row(
+            partial(measure, lab, name), settings, settings, seeds=shared.THREE if name != "joint" else (0,)
+        )
+        for name, settings in MODELS.items()
+    }
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    return record.run_table(rows, __file__, make_parser(__doc__, open_data=True), argv)
+
+
+if __name__ == "__main__":
+    sys.exit(run())
