@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from nltk import Tree as NltkTree
 
 SEPARATORS = re.compile("[\x1c-\x1f]")  # white space to Python, not to tokenizers
-INNER_SPACE = "\ue000"  # stands for a space inside a word, as some treebanks have them, while text is put together
+INNER_SPACE = "\x00"  # stands for a space inside a word while text is put together: by then no word has control signs
 DRAWABLE = 200  # more words than anyone can look at, fewer than the drawing libraries can recurse into
 
 

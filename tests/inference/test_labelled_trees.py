@@ -6,6 +6,7 @@ import nltk
 import pytest
 from datasets import load_from_disk
 from hypothesis import assume, given, settings
+from hypothesis import example as tried_too
 from hypothesis import strategies as st
 
 import som
@@ -250,6 +251,8 @@ def test_conllu_of_odd_texts_is_read_by_a_reader_that_is_not_ours(text):
 
 
 @given(st.lists(st.text(max_size=4), min_size=1, max_size=5))
+@tried_too(["\ue000"])
+@tried_too(["a b", "\x00", "'s"])
 @settings(max_examples=200, deadline=None)
 def test_conllu_of_any_words_has_a_line_for_each(words):
     parse = chain_of(words, joined_offsets(words))

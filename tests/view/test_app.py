@@ -39,6 +39,11 @@ def small(tmp_path_factory) -> str:
     return str(folder)
 
 
+def heed_interrupts() -> None:
+    """Tests that a script runs in the background are started with Ctrl-C ignored, and what they start inherits it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture(scope="module")
 def app(small) -> Iterator[str]:
     """The address of the app; its port was taken, so it has another. Ctrl-C ends it without a word of complaint."""
@@ -48,7 +53,13 @@ def app(small) -> Iterator[str]:
         command = [sys.executable, "-W", "ignore", "-m", "som", "app", "--model", small, "--port", str(port)]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
         running = subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            preexec_fn=heed_interrupts,
         )
         address = running.stdout.readline().split()[0]
         assert address.startswith("http://127.0.0.1:") and str(port) not in address
