@@ -221,7 +221,7 @@ class Reading(NamedTuple):
 
 
 @torch.inference_mode()
-def read(
+def read_sequences(
     model: SOMForCausalLM,
     sequences: Sequence[Sequence[int]],
     depths: Sequence[Sequence[int]] | None = None,

@@ -23,7 +23,7 @@ from transformers import PreTrainedTokenizerBase
 
 from .counts_som import WordCounts, find_word_counts
 from .modeling_som import SOMForCausalLM
-from .scoring_som import Method, Reading, Scored, read, score
+from .scoring_som import Method, Reading, Scored, read_sequences, score
 from .sentences_som import Sentence
 from .tags_som import PARTIAL, Labels, binary_children
 
@@ -81,7 +81,7 @@ def read_words(
     if many:
         scored = list(score(model, sequences, method, batch_size=batch_size, entropies=True))
         depths = [one.depths for one in scored if one is not None]
-    readings = read(model, sequences, depths, batch_size, entropies=not many, tags=True)
+    readings = read_sequences(model, sequences, depths, batch_size, entropies=not many, tags=True)
     counts, tags = find_word_counts(tokenizer), model.config.tree_tags
     forced = forced or [()] * len(sentences)
     for sentence, reading, one, places in zip(sentences, readings, scored, forced, strict=True):

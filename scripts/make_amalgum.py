@@ -37,8 +37,8 @@ COMMIT = "a2dbd33e757f75a61d68d22d1a29e840bdffa711"
 BALANCED = "amalgum"  # the part with as much of every genre; the other has what was left over
 # Treebanks of our data that are evaluated on: what they contain must not be trained on.
 GOLD = "UD English EWT @15d613d8, GUM @afb41ee, LinES @3092743, ParTUT @bd9434b, Pronouns @e4fdbb1 and PUD @f16eba4"
-PARTS = (BALANCED, "amalgum_extra")
-FREE = ("academic", "bio", "fiction", "interview", "news", "voyage")
+FOLDERS = (BALANCED, "amalgum_extra")
+FREE_GENRES = ("academic", "bio", "fiction", "interview", "news", "voyage")
 NON_COMMERCIAL = ("whow",)
 ORDER = "amalgum-som-1:"  # documents are ordered by the hash of this and their name
 SHORT = 5  # sentences of up to so many words may well be alike by chance
@@ -47,7 +47,7 @@ GOLD_LIMIT = 3  # a document with so many sentences of a gold treebank is in tha
 WIDESPREAD = 20  # what is in more documents than that is boilerplate and makes no relatives
 NEAR_COPY = 0.1  # the part of the smaller document's words in shared sentences
 OVERSHOOT = 1.1  # dev and test may exceed a genre's share by less than this factor
-RUN = 10  # dev and test share no such number of words in a row with training
+RUN_LENGTH = 10  # dev and test share no such number of words in a row with training
 
 
 class Sums(NamedTuple):
@@ -116,7 +116,7 @@ class Sentence:
     def runs(self) -> Iterator[tuple[str, ...]]:
         """All runs of words of the length that dev and test must not share with training."""
         words = [form.casefold() for form in self.forms]
-        return (tuple(words[start : start + RUN]) for start in range(len(words) - RUN + 1))
+        return (tuple(words[start : start + RUN_LENGTH]) for start in range(len(words) - RUN_LENGTH + 1))
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class Repository:
 
         That is how the files of record were made, so it must not depend on the user's settings of git.
         """
-        command = [*self.git, "-c", "core.quotePath=true", "ls-tree", "-r", self.commit, *PARTS]
+        command = [*self.git, "-c", "core.quotePath=true", "ls-tree", "-r", self.commit, *FOLDERS]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             expected = f"expected the .git folder of a clone that has the commit {self.commit}"
@@ -260,7 +260,7 @@ def read_sentence(block: str, dropped: Dropped) -> Sentence | None:
     elif not any(character.isalnum() for form in forms for character in form):
         dropped["sentences without a letter or digit"].append(name)
     else:
-        return Sentence(name, forms, to_conllu(name, words, multi_words))
+        return Sentence(name, forms, write_sentence(name, words, multi_words))
     return None
 
 
@@ -355,7 +355,7 @@ def is_footnote(words: list[Word]) -> bool:
     return opening == "[" and number.isdigit() and closing == "]" and all(word.head for word in words)
 
 
-def to_conllu(name: str, words: list[Word], multi_words: list[MultiWord]) -> str:
+def write_sentence(name: str, words: list[Word], multi_words: list[MultiWord]) -> str:
     """The sentence as we write it: without lemmas, features, enhanced arcs and notes."""
     begins = {multi_word.first: multi_word for multi_word in multi_words}
     lines = [f"# sent_id = {name}"]
@@ -462,7 +462,7 @@ def split(documents: Documents, eval_words: int, xs_words: int) -> dict[str, Doc
     splits["train-xs"] = balanced(left, xs_words, math.inf)
     left = without(left, splits["train-xs"])
     splits["train-whow-nc"] = [document for document in left if document.genre in NON_COMMERCIAL]
-    splits["more"] = [document for document in left if document.genre in FREE]
+    splits["more"] = [document for document in left if document.genre in FREE_GENRES]
     for document in without(left, splits["train-whow-nc"] + splits["more"]):
         raise ValueError(f"{document.name}: expected a genre whose licence is known, found {document.genre}")
     return splits
@@ -475,9 +475,9 @@ def without(documents: Documents, chosen: Documents) -> Documents:
 
 def balanced(documents: Documents, words: int, overshoot: float) -> Documents:
     """About so many words, in equal shares of the free genres, of documents of the balanced part, in their order."""
-    share = words // len(FREE)
+    share = words // len(FREE_GENRES)
     chosen = set()
-    for genre in FREE:
+    for genre in FREE_GENRES:
         count = 0
         for document in documents:
             if document.genre != genre or document.part != BALANCED or count >= share:
@@ -499,7 +499,7 @@ def without_overlap(splits: dict[str, Documents], dropped: Dropped) -> dict[str,
     evaluated = set(runs_of(kept["dev"] + kept["test"]))
     common = evaluated.intersection(chain.from_iterable(runs_of(kept[name]) for name in training))
     for name in ("dev", "test"):
-        names = dropped[f"sentences in {name} that share {RUN} words in a row with training"]
+        names = dropped[f"sentences in {name} that share {RUN_LENGTH} words in a row with training"]
         kept[name] = with_sentences(kept[name], lambda sentence: common.isdisjoint(sentence.runs()), names)
     return kept
 
@@ -612,7 +612,7 @@ def main(args: argparse.Namespace) -> int:
     return 1
 
 
-def positive(text: str) -> int:
+def positive_number(text: str) -> int:
     number = int(text)
     if number < 1:
         raise ValueError
@@ -627,8 +627,12 @@ def run(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the five files go")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the report, with the names of all that was dropped")
     parser.add_argument("--commit", default=COMMIT, help="of the clone (%(default)s)")
-    parser.add_argument("--eval-words", type=positive, default=51000, metavar="N", help="dev, test (%(default)s)")
-    parser.add_argument("--xs-words", type=positive, default=1000000, metavar="N", help="train-xs (%(default)s)")
+    parser.add_argument(
+        "--eval-words", type=positive_number, default=51000, metavar="N", help="dev, test (%(default)s)"
+    )
+    parser.add_argument(
+        "--xs-words", type=positive_number, default=1000000, metavar="N", help="train-xs (%(default)s)"
+    )
     try:
         return main(parser.parse_args(argv))
     except (ValueError, OSError) as error:

@@ -43,7 +43,7 @@ def measure_ngrams(lab: Lab, seed: int) -> dict[str, Any]:
     data, treebanks = shared.prepare_ewt(lab), record.select_held_out(shared.find_ewt(lab))
     tokenizer, sentences = load_tokenizer(data), list(load_from_disk(str(data))["train"]["input_ids"])
     tried = {
-        order: record.to_json(
+        order: record.reports_to_json(
             shared.evaluate_on_words(
                 KneserNey(sentences, len(tokenizer), order), tokenizer, treebanks, f"{order}-gram"
             )

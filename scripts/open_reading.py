@@ -75,7 +75,7 @@ def read_stories(lab: Lab) -> pd.DataFrame:
         words = words[words.groupby(SENTENCE, sort=False).ngroup() < lab.sentences]
     unknown = words[["gpt3_logprob"]].isna().astype(float)
     spoilt = with_spillover(unknown, [words[name] for name in SENTENCE], REGRESSION.spillover).max(axis=1) > 0
-    counts = count_words(tuple(record.check_file(lab.data / name) for name in FREQUENCIES))
+    counts = count_words_of_files(tuple(record.check_file(lab.data / name) for name in FREQUENCIES))
     return words.assign(
         length=words["word"].str.len(),
         log_frequency=[rarest(counts, tokens.split()) for tokens in words["tokens"]],
@@ -84,7 +84,7 @@ def read_stories(lab: Lab) -> pd.DataFrame:
 
 
 @cache
-def count_words(files: record.Files) -> WordCounts:
+def count_words_of_files(files: record.Files) -> WordCounts:
     """The words of CoNLL-U files."""
     return WordCounts(Counter(word for file in files for word in forms(file)))
 
@@ -103,7 +103,7 @@ def rarest(counts: WordCounts, words: Sequence[str]) -> float:
     return min(map(counts.log_frequency, spoken))
 
 
-def find_trees(lab: Lab) -> dict[str, record.Files]:
+def find_treebanks(lab: Lab) -> dict[str, record.Files]:
     """Natural Stories' trees: hand-corrected ones in Penn's style, and their conversion to UD."""
     file = record.check_file(lab.data / "naturalstories" / "stories-penn.mrg.gz")
     plain = lab.runs / "treebanks" / "naturalstories-penn.mrg"
@@ -126,7 +126,7 @@ def add_som_measures(stories: pd.DataFrame, model: SOMForCausalLM, tokenizer: Pr
     return stories.assign(**{name: found[name].to_numpy() for name in names})
 
 
-def add_surprisal(stories: pd.DataFrame, scorer: Scorer, tokenizer: PreTrainedTokenizerFast) -> pd.DataFrame:
+def add_surprisal_column(stories: pd.DataFrame, scorer: Scorer, tokenizer: PreTrainedTokenizerFast) -> pd.DataFrame:
     """Surprisal in bits by any model that scores tokens."""
     sentences = [list(words) for _, words in stories.groupby(SENTENCE, sort=False)["word"]]
     encoded = [encode(tokenizer, " ".join(words), eos=False) for words in sentences]
@@ -169,14 +169,14 @@ def measure_som(lab: Lab, folder: Path, seed: int) -> dict[str, Any]:
     reading = regress(add_som_measures(read_stories(lab), model, tokenizer), OF_SOMS)
     trees = {
         name: evaluate(model, tokenizer, record.read_examples(files), name=name)
-        for name, files in find_trees(lab).items()
+        for name, files in find_treebanks(lab).items()
     }
-    return {"parameters": model.num_parameters(), "evaluations": {"reading": reading, **record.to_json(trees)}}
+    return {"parameters": model.num_parameters(), "evaluations": {"reading": reading, **record.reports_to_json(trees)}}
 
 
 def measure_neural(lab: Lab, folder: Path, seed: int) -> dict[str, Any]:
     model, tokenizer = load_baseline(folder)
-    reading = regress(add_surprisal(read_stories(lab), partial(score_neural, model), tokenizer))
+    reading = regress(add_surprisal_column(read_stories(lab), partial(score_neural, model), tokenizer))
     return {"parameters": model.num_parameters(), "evaluations": {"reading": reading}}
 
 
@@ -184,7 +184,7 @@ def measure_ngrams(lab: Lab, folder: Path, seed: int) -> dict[str, Any]:
     """Of the order that open_xs.py has found best."""
     tokenizer, sentences = load_tokenizer(folder), list(load_from_disk(str(folder))["train"]["input_ids"])
     order = json.loads(find_ngrams_result(lab).read_text(encoding="utf-8"))["order"]
-    stories = add_surprisal(read_stories(lab), KneserNey(sentences, len(tokenizer), order), tokenizer)
+    stories = add_surprisal_column(read_stories(lab), KneserNey(sentences, len(tokenizer), order), tokenizer)
     return {"order": order, "evaluations": {"reading": regress(stories)}}
 
 

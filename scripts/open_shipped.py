@@ -34,7 +34,7 @@ RECIPE: dict[str, Any] = {  # larger than the models of the tables and trained l
     "dropout": 0.2,
     "output_dropout": 0.4,
 }
-BEFORE = "before/som/checkpoint"  # among the runs
+FIRST_RELEASE = "before/som/checkpoint"  # among the runs
 TAUGHT = {**RECIPE, "epochs": 4}  # more, after those of the model that it begins with
 LSTM_RECIPE = {**shared.OWN, "batch_size": 64, "embedding_dropout": 0.2, "output_dropout": 0.5}
 LSTMS = {f"shipped LSTM {decay}": {"epochs": 10, "weight_decay": decay} for decay in (0.3, 1.0)}  # the better one
@@ -46,7 +46,7 @@ def train_som(lab: Lab, seed: int) -> Path:
 
 def find_start(lab: Lab) -> str:
     """What the others begin with; a trial has words and sizes of its own."""
-    return str(train_som(lab, 0) if lab.sizes else record.check_file(lab.runs / BEFORE / "config.json").parent)
+    return str(train_som(lab, 0) if lab.sizes else record.check_file(lab.runs / FIRST_RELEASE / "config.json").parent)
 
 
 def train_further(lab: Lab, seed: int) -> Path:

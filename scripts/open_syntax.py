@@ -29,14 +29,14 @@ def measure_som(lab: Lab, name: str, seed: int) -> dict[str, Any]:
     reports = shared.evaluate_on_syntax(
         lab, partial(score, model, method=method), tokenizer, method, reads_blimp(seed)
     )
-    return {**record.describe_run(run, model), "evaluations": record.to_json(reports)}
+    return {**record.describe_run(run, model), "evaluations": record.reports_to_json(reports)}
 
 
 def measure_neural(lab: Lab, name: str, seed: int) -> dict[str, Any]:
     run = shared.train_with_best_rate(lab, name, seed)
     model, tokenizer = load_baseline(run)
     reports = shared.evaluate_on_syntax(lab, partial(score_neural, model), tokenizer, name, reads_blimp(seed))
-    return {**record.describe_run(run, model), "evaluations": record.to_json(reports)}
+    return {**record.describe_run(run, model), "evaluations": record.reports_to_json(reports)}
 
 
 def reads_blimp(seed: int) -> bool:

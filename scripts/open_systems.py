@@ -101,7 +101,7 @@ def measure(lab: Lab, name: str, seed: int) -> dict[str, Any]:
     reports["syntaxgym"] = system.evaluate_syntaxgym(model, tokenizer, load_suites(lab.data / "syntaxgym" / "suites"))
     about = record.describe_run(run, model)
     speed = record.training_speed(model, shared.prepare_ewt(lab), about["training"]["batch_size"])
-    return {**about, "speed": speed, "evaluations": record.to_json(reports)}
+    return {**about, "speed": speed, "evaluations": record.reports_to_json(reports)}
 
 
 def make_row(lab: Lab, name: str) -> record.Row:

@@ -32,7 +32,7 @@ STARTS = {"joint, four more epochs": "joint"}  # the row whose model another one
 
 
 def train_row(lab: Lab, name: str, seed: int) -> Path:
-    start = {"start": str(train_row(lab, STARTS[name], seed))} if name in STARTS else {}
+    start: dict[str, Any] = {"start": str(train_row(lab, STARTS[name], seed))} if name in STARTS else {}
     return record.train_or_resume(lab, shared.prepare_ewt(lab), name, seed, **MODELS[name], **start)
 
 

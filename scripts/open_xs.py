@@ -51,7 +51,10 @@ SOMS: dict[str, dict[str, Any]] = {
 }
 VOCABULARIES = {"SOM, words seen three times": "word:3", "SOM, bpe:8000": "bpe:8000"}
 OF_WORDS = {"word_dropout": 1.0}  # rare words teach what to make of unknown ones
-OWN = {"LSTM": {"beta1": 0.9, "dropout": 0.2}, "GPT-2": {"beta1": 0.9, "dropout": 0.1, "learning_rate": 1e-3}}
+BASELINE_SETTINGS = {
+    "LSTM": {"beta1": 0.9, "dropout": 0.2},
+    "GPT-2": {"beta1": 0.9, "dropout": 0.1, "learning_rate": 1e-3},
+}
 ORDERS = (3, 4, 5)
 TWO_SEEDS = ("SOM", "left-branching", "LSTM")
 
@@ -84,7 +87,7 @@ def data_name(name: str) -> str:
 
 def row_settings(name: str) -> dict[str, Any]:
     of_words = OF_WORDS if VOCABULARIES.get(name, PIECES).startswith("word") else {}
-    return {**BUDGET, **OWN.get(name, {}), **SOMS.get(name, {}), **of_words}
+    return {**BUDGET, **BASELINE_SETTINGS.get(name, {}), **SOMS.get(name, {}), **of_words}
 
 
 # Measures
@@ -99,17 +102,17 @@ def measure_som(lab: Lab, name: str, seed: int) -> dict[str, Any]:
         for one, files in find_held_out(lab).items()
     }
     reports |= shared.evaluate_on_syntax(lab, partial(score, model, method=method), tokenizer, method)
-    return {**describe_model(lab, name, run, model), "evaluations": record.to_json(reports)}
+    return {**describe_xs_run(lab, name, run, model), "evaluations": record.reports_to_json(reports)}
 
 
 def measure_neural(lab: Lab, name: str, seed: int) -> dict[str, Any]:
     run = train_xs(lab, name, seed)
     model, tokenizer = load_baseline(run)
     reports = evaluate_scorer(lab, partial(score_neural, model), tokenizer, name)
-    return {**describe_model(lab, name, run, model), "evaluations": record.to_json(reports)}
+    return {**describe_xs_run(lab, name, run, model), "evaluations": record.reports_to_json(reports)}
 
 
-def describe_model(lab: Lab, name: str, run: Path, model: PreTrainedModel) -> dict[str, Any]:
+def describe_xs_run(lab: Lab, name: str, run: Path, model: PreTrainedModel) -> dict[str, Any]:
     """What is kept of a training, with the size of the vocabulary and the speed of training steps."""
     about = record.describe_run(run, model)
     speed = record.training_speed(model, prepare_row(lab, name), about["training"]["batch_size"])
@@ -128,7 +131,7 @@ def measure_ngrams(lab: Lab, name: str, seed: int) -> dict[str, Any]:
     order = min(tried, key=lambda order: tried[order] or float("inf"))
     reports = evaluate_scorer(lab, models[order], tokenizer, f"{order}-gram")
     about = {"order": order, "tried": tried, "vocabulary": len(tokenizer)}
-    return {**about, "evaluations": record.to_json(reports)}
+    return {**about, "evaluations": record.reports_to_json(reports)}
 
 
 def evaluate_scorer(lab: Lab, scorer: Scorer, tokenizer: Any, method: str) -> dict[str, Report]:

@@ -194,17 +194,17 @@ def evaluate_checkpoint(
     reports = {
         name: evaluate(model, tokenizer, read_examples(files), method, gold, name) for name, files in treebanks.items()
     }
-    return {"parameters": model.num_parameters(), "evaluations": to_json(reports)}
+    return {"parameters": model.num_parameters(), "evaluations": reports_to_json(reports)}
 
 
 def evaluate_tree_baseline(name: str, seed: int, treebanks: Mapping[str, Files]) -> dict[str, Any]:
     """The figures of trees that need no model."""
     parse = tree_baselines(seed)[name]
     reports = {one: evaluate_trees(parse, read_examples(files), name, one) for one, files in treebanks.items()}
-    return {"evaluations": to_json(reports)}
+    return {"evaluations": reports_to_json(reports)}
 
 
-def to_json(reports: Mapping[str, Report]) -> dict[str, Any]:
+def reports_to_json(reports: Mapping[str, Report]) -> dict[str, Any]:
     return {name: report.to_json() for name, report in reports.items()}
 
 

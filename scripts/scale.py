@@ -23,7 +23,7 @@ WAITS_PER_WORD = 1.2
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelSize:
     """Sizes of a SOM."""
 
     name: str
@@ -57,13 +57,16 @@ class GPU:
     bandwidth: float  # bytes per second
 
 
-PIECES = 1.24  # per word, of 16,000 byte pairs on AMALGUM, as `som prepare` counts
-MODELS = (Model("D = 400, 23,815 words", 400, 23_815, 1.0), Model("D = 500, 50,257 pieces", 500, 50_257, PIECES))
+PIECES_PER_WORD = 1.24  # per word, of 16,000 byte pairs on AMALGUM, as `som prepare` counts
+MODEL_SIZES = (
+    ModelSize("D = 400, 23,815 words", 400, 23_815, 1.0),
+    ModelSize("D = 500, 50,257 pieces", 500, 50_257, PIECES_PER_WORD),
+)
 GPUS = (GPU("A100 80 GB", 312e12, 2.04e12), GPU("H100 SXM", 989e12, 3.35e12))
 CORPORA = {"14M": 14e6, "42M": 42e6, "1,000M": 1e9}
 
 
-def step_seconds(model: Model, gpu: GPU, sentences: int, length: int) -> dict[str, float]:
+def step_seconds(model: ModelSize, gpu: GPU, sentences: int, length: int) -> dict[str, float]:
     """What one training step waits for: arithmetic, memory or the host."""
     tokens = sentences * length
     launches = LEARNING + EXPLORING_PER_WORD * length
@@ -74,12 +77,12 @@ def step_seconds(model: Model, gpu: GPU, sentences: int, length: int) -> dict[st
     }
 
 
-def table(sentences: int, length: int) -> Iterator[str]:
+def cost_table(sentences: int, length: int) -> Iterator[str]:
     """One row per model and GPU: what limits a step, its speed, and the hours of an epoch on one GPU and on eight."""
     hours = [f"{corpus} words, {count} GPU{'s' * (count > 1)}" for corpus in CORPORA for count in (1, 8)]
     yield "| | GPU | limit | tokens/s | " + " | ".join(hours) + " |"
     yield "| --- | --- | --- |" + " ---: |" * (1 + len(hours))
-    for model in MODELS:
+    for model in MODEL_SIZES:
         for gpu in GPUS:
             seconds = step_seconds(model, gpu, sentences, length)
             limit = max(seconds, key=seconds.__getitem__)
@@ -95,4 +98,4 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sentences", type=positive, default=64, help="in a step, per GPU (64)")
     parser.add_argument("--length", type=positive, default=24, help="of sentences, in tokens (24)")
-    print(*table(**vars(parser.parse_args())), sep="\n")
+    print(*cost_table(**vars(parser.parse_args())), sep="\n")

@@ -125,7 +125,7 @@ def evaluate_neural_run(lab: Lab, run: Path, name: str) -> dict[str, Any]:
     """The perplexity of an LSTM or a GPT-2 on EWT."""
     model, tokenizer = load_baseline(run)
     reports = evaluate_on_words(partial(score_neural, model), tokenizer, record.select_held_out(find_ewt(lab)), name)
-    return {**record.describe_run(run, model), "evaluations": record.to_json(reports)}
+    return {**record.describe_run(run, model), "evaluations": record.reports_to_json(reports)}
 
 
 def evaluate_on_words(

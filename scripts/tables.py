@@ -25,18 +25,18 @@ from som.view import svg
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Result = dict[str, Any]  # one file
-Rows = dict[str, list[Result]]  # by row of a table, one result per seed
+RunResult = dict[str, Any]  # one file
+ResultRows = dict[str, list[RunResult]]  # by row of a table, one result per seed
 # of the data and the vocabulary, not of the model
 OF_THE_DATA = ("items with an unknown critical word", "pairs of equal likelihood", "pairs with an unknown word")
 WHOLE = ("words/s", "vocabulary")  # columns of whole numbers
 BLOCK = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def read(folder: Path) -> Rows:
+def read_rows(folder: Path) -> ResultRows:
     """The results of a table, in its order."""
     results = [json.loads(file.read_text(encoding="utf-8")) for file in folder.glob("*.json")]
-    rows: Rows = {}
+    rows: ResultRows = {}
     for result in sorted(results, key=lambda result: (result["place"], result["row"], result["seed"])):
         rows.setdefault(result["row"], []).append(result)
     for row, alike in rows.items():
@@ -44,7 +44,7 @@ def read(folder: Path) -> Rows:
     return rows
 
 
-def check_alike(row: str, results: Sequence[Result]) -> None:
+def check_alike(row: str, results: Sequence[RunResult]) -> None:
     """Validates that results to be averaged are of models that were trained alike."""
     first, *others = [{**result.get("training", {}), "seed": None} for result in results]
     for result, other in zip(results[1:], others, strict=True):
@@ -57,7 +57,7 @@ def check_alike(row: str, results: Sequence[Result]) -> None:
 # Tables
 
 
-def table(rows: Mapping[str, Sequence[Result]], columns: Mapping[str, Callable[[Result], float | None]]) -> str:
+def table(rows: Mapping[str, Sequence[RunResult]], columns: Mapping[str, Callable[[RunResult], float | None]]) -> str:
     """A table in Markdown; figures of several seeds as mean ± standard deviation."""
     lines = ["| | " + " | ".join([*columns, "seeds"]) + " |", "| --- |" + " ---: |" * (len(columns) + 1)]
     for name, results in rows.items():
@@ -87,10 +87,10 @@ def figure(values: Sequence[float | None], title: str) -> str:
     return " ± ".join(cell(kind, value) for value in ([fmean(known), stdev(known)] if len(known) > 1 else known))
 
 
-def measure(name: str, section: str = "test") -> Callable[[Result], float | None]:
+def measure(name: str, section: str = "test") -> Callable[[RunResult], float | None]:
     """A measure of an evaluation; perplexity is nothing where words were not learnt."""
 
-    def column(result: Result) -> float | None:
+    def column(result: RunResult) -> float | None:
         untrained = name.startswith("ppl") and result["settings"].get("lm_loss_weight") == 0
         evaluation = result["evaluations"].get(section)
         return None if untrained or evaluation is None else evaluation["measures"].get(name)
@@ -98,29 +98,29 @@ def measure(name: str, section: str = "test") -> Callable[[Result], float | None
     return column
 
 
-def parameters(result: Result) -> float | None:
+def parameters(result: RunResult) -> float | None:
     return result.get("parameters")
 
 
-def vocabulary(result: Result) -> float | None:
+def vocabulary_size(result: RunResult) -> float | None:
     return result.get("vocabulary")
 
 
-def words_per_second(result: Result) -> float | None:
+def words_per_second(result: RunResult) -> float | None:
     return result.get("speed", {}).get("words_per_second")
 
 
-def per_word(result: Result) -> float | None:
+def per_word(result: RunResult) -> float | None:
     """Perplexity per word, where words are in pieces; elsewhere it is the same as a token's."""
     word, token = measure("ppl_per_word")(result), measure("ppl")(result)
     return None if word == token else word
 
 
-def measures(*names: str) -> dict[str, Callable[[Result], float | None]]:
+def measures(*names: str) -> dict[str, Callable[[RunResult], float | None]]:
     return {LABELS[name]: measure(name) for name in names}
 
 
-def domains(rows: Rows) -> str:
+def domains(rows: ResultRows) -> str:
     """A column for perplexity and one for UF1, for each treebank."""
     treebanks = dict.fromkeys(name for results in rows.values() for one in results for name in one["evaluations"])
     columns = {}
@@ -130,7 +130,7 @@ def domains(rows: Rows) -> str:
     return table(rows, columns)
 
 
-def syntax(rows: Rows, left_out: Sequence[str] = OF_THE_DATA) -> str:
+def syntax(rows: ResultRows, left_out: Sequence[str] = OF_THE_DATA) -> str:
     """Scores of SyntaxGym, in all and by circuit, then those of BLiMP, of the seeds that have read it."""
     parts = []
     for section in ("syntaxgym", "blimp"):
@@ -141,14 +141,14 @@ def syntax(rows: Rows, left_out: Sequence[str] = OF_THE_DATA) -> str:
     return "\n".join(parts)
 
 
-def of_split(split: str) -> dict[str, Callable[[Result], float | None]]:
+def of_split(split: str) -> dict[str, Callable[[RunResult], float | None]]:
     """Columns of a split of AMALGUM and EWT."""
     names = ("ppl_per_word", "uf1_binarised", "uas", "las")
     treebanks = [f"{treebank} {split}" for treebank in ("AMALGUM", "EWT")]
     return {f"{treebank}, {LABELS[name]}": measure(name, treebank) for treebank in treebanks for name in names}
 
 
-def reading(rows: Rows) -> str:
+def reading(rows: ResultRows) -> str:
     """ΔLL of each measure with the scores of the trees, then p of each measure."""
     every = [one["evaluations"]["reading"] for results in rows.values() for one in results]
     names = dict.fromkeys(name for one in every for name in one["measures"])
@@ -163,56 +163,59 @@ def reading(rows: Rows) -> str:
     return f"{table(rows, {'parameters': parameters, **deltas, **trees})}\n{table(rows, chances)}"
 
 
-def chance(measure: str, result: Result) -> float | None:
+def chance(measure: str, result: RunResult) -> float | None:
     """The p of a measure of reading times."""
     return result["evaluations"]["reading"]["p"].get(measure)
 
 
-ABLATION = {"parameters": parameters, **measures("ppl", "p_acc", "uf1_binarised", "uf1_nary", "p_next_acc")}
+ABLATION_COLUMNS = {"parameters": parameters, **measures("ppl", "p_acc", "uf1_binarised", "uf1_nary", "p_next_acc")}
 PARSING = {"parameters": parameters, **measures("uf1_nary", "uf1_binarised", "ppl")}
 SUITES = {"SG, 31 published suites": measure("SG, 31 published suites", "syntaxgym")}
-SHIPPED = {"parameters": parameters, **measures("ppl", "ppl_without_eos", "p_acc", "uf1_binarised", "uf1_nary")}
+SHIPPED_COLUMNS = {
+    "parameters": parameters,
+    **measures("ppl", "ppl_without_eos", "p_acc", "uf1_binarised", "uf1_nary"),
+}
 WORDS = {"parameters": parameters, **measures("ppl", "ppl_without_eos")}
-TAGS = {
+TAG_TABLE_COLUMNS = {
     f"{split}, {LABELS[name]}": measure(name, split)
     for split in ("validation", "test")
     for name in ("ppl", "uf1_binarised", "uas", "las")
 }
 XS = {
     "parameters": parameters,
-    "vocabulary": vocabulary,
+    "vocabulary": vocabulary_size,
     "words/s": words_per_second,
     **measures("ppl", "p_acc", "uf1_binarised", "uf1_nary"),
     "ppl per word": per_word,
     "EWT, ppl": measure("ppl", "EWT test"),
     "EWT, UF1": measure("uf1_binarised", "EWT test"),
 }
-SYSTEMS = {
+SYSTEM_COLUMNS = {
     "parameters": parameters,
     "words/s": words_per_second,
     **measures("ppl", "ppl_without_eos", "uf1_binarised", "uf1_nary"),
 }
-TABLES: dict[str, Callable[[Rows], str]] = {
-    "open_ablation": lambda rows: table(rows, {**ABLATION, "ppl per word": per_word}),
+TABLES: dict[str, Callable[[ResultRows], str]] = {
+    "open_ablation": lambda rows: table(rows, {**ABLATION_COLUMNS, "ppl per word": per_word}),
     "open_language_models": lambda rows: table(rows, WORDS),
     "open_domains": domains,
     "open_parsing": lambda rows: table(rows, PARSING),
     "open_syntax": syntax,
-    "open_shipped": lambda rows: table(rows, SHIPPED),
+    "open_shipped": lambda rows: table(rows, SHIPPED_COLUMNS),
     "open_xs": lambda rows: f"{table(rows, XS)}\n{syntax(rows, left_out=())}",
-    "open_systems": lambda rows: f"{table(rows, SYSTEMS)}\n{syntax(rows)}",
-    "open_tags": lambda rows: table(rows, TAGS),
+    "open_systems": lambda rows: f"{table(rows, SYSTEM_COLUMNS)}\n{syntax(rows)}",
+    "open_tags": lambda rows: table(rows, TAG_TABLE_COLUMNS),
     "open_en": lambda rows: "\n".join(table(rows, of_split(split)) for split in ("validation", "test")),
     "open_reading": reading,
-    "ptb": lambda rows: table(rows, ABLATION),
-    "bllip": lambda rows: table(rows, {**ABLATION, "ppl per word": per_word, **SUITES}),
+    "ptb": lambda rows: table(rows, ABLATION_COLUMNS),
+    "bllip": lambda rows: table(rows, {**ABLATION_COLUMNS, "ppl per word": per_word, **SUITES}),
 }
 
 
 # Pictures
 
 
-def curves(rows: Rows) -> Figure:
+def curves(rows: ResultRows) -> Figure:
     """Validation by epoch, one line per trained model, the mean of its seeds; only what can be compared.
 
     All are of the same vocabulary, and left-branching labels, which are almost always right, are left out."""
@@ -242,7 +245,7 @@ def legend(axes: Any) -> None:
     axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
 
 
-def mean_curve(results: Sequence[Result], key: str) -> tuple[list[float], list[float]]:
+def mean_curve(results: Sequence[RunResult], key: str) -> tuple[list[float], list[float]]:
     points: dict[float, list[float]] = {}
     for result in results:
         for entry in result.get("validations", []):
@@ -251,7 +254,7 @@ def mean_curve(results: Sequence[Result], key: str) -> tuple[list[float], list[f
     return list(points), [fmean(values) for values in points.values()]
 
 
-def by_length(rows: Rows) -> Figure:
+def plot_by_length(rows: ResultRows) -> Figure:
     """UF1 by length of sentence."""
     figure, (axes,) = panels_of(1)
     for name, results in rows.items():
@@ -264,7 +267,7 @@ def by_length(rows: Rows) -> Figure:
     return figure
 
 
-def by_circuit(rows: Rows) -> Figure:
+def by_circuit(rows: ResultRows) -> Figure:
     """SyntaxGym's circuits, one bar per model."""
     figure, (axes,) = panels_of(1)
     circuits = list(next(iter(rows.values()))[0]["evaluations"]["syntaxgym"]["all"]["circuits"])
@@ -291,7 +294,7 @@ def panels_of(number: int) -> tuple[Figure, Sequence[Any]]:
     return figure, grid
 
 
-def greedy(rows: Rows) -> Rows:
+def greedy_rows(rows: ResultRows) -> ResultRows:
     """One row per trained model: those read in other ways, or with the trees given, have the same curves and trees."""
     plain = {"method": "greedy", "gold": False}
     return {
@@ -301,10 +304,10 @@ def greedy(rows: Rows) -> Rows:
     }
 
 
-PICTURES: dict[str, dict[str, Callable[[Rows], Figure]]] = {
+PICTURES: dict[str, dict[str, Callable[[ResultRows], Figure]]] = {
     "open_ablation": {
-        "learning_curves": lambda rows: curves(greedy(rows)),
-        "uf1_by_length": lambda rows: by_length(greedy(rows)),
+        "learning_curves": lambda rows: curves(greedy_rows(rows)),
+        "uf1_by_length": lambda rows: plot_by_length(greedy_rows(rows)),
     },
     "open_syntax": {"sg_by_circuit": by_circuit},
     "open_xs": {"xs_sg_by_circuit": by_circuit},
@@ -316,7 +319,7 @@ PICTURES: dict[str, dict[str, Callable[[Rows], Figure]]] = {
 
 def block(name: str, results: Path, pictures: Path) -> str:
     """A table, where it comes from, and its pictures; or how to get them."""
-    rows = read(results / name)
+    rows = read_rows(results / name)
     if not rows:
         return f"No results yet: `python scripts/{name}.py` makes them.\n"
     every = [one for results_of in rows.values() for one in results_of]
@@ -338,7 +341,7 @@ def short(commit: str) -> str:
     return commit[:10] + "-dirty" * commit.endswith("-dirty")
 
 
-def render(page: Path, results: Path) -> None:
+def render_page(page: Path, results: Path) -> None:
     """Put tables and pictures into the page."""
     pictures = page.with_suffix("")
     pictures.mkdir(parents=True, exist_ok=True)
@@ -358,7 +361,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     try:
         for page in args.page:
-            render(page, args.results)
+            render_page(page, args.results)
     except (ValueError, OSError) as error:
         print(f"tables: error: {error}", file=sys.stderr)
         return 2

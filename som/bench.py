@@ -241,7 +241,7 @@ def som(**settings: Any) -> SOMForCausalLM:
     return model
 
 
-def parameters(model: nn.Module) -> int:
+def count_parameters(model: nn.Module) -> int:
     return sum(p.numel() for p in model.parameters())
 
 

@@ -32,7 +32,7 @@ from som.inference import load, quiet
 
 TEMPLATE = Path(__file__).with_name("card.md")
 CARD = "README.md"
-ROOT = Path(__file__).parent.parent  # of this package and those that come with it
+PACKAGE_ROOT = Path(__file__).parent.parent  # of this package and those that come with it
 SPACE = Path(__file__).parent / "view" / "space"
 WITHOUT_CUDA = "https://download.pytorch.org/whl/cpu"  # a Space has no GPU, unless one is paid for
 
@@ -228,8 +228,8 @@ def stage_app(folder: Path, repo_id: str, license: str | None = None) -> None:
     """Put into the folder the app of a Space, this package without its own model, and what it needs."""
     leave_out = shutil.ignore_patterns("__pycache__", "checkpoint")
     for package in ("som", "modeling_som"):
-        shutil.copytree(ROOT / package, folder / package, ignore=leave_out)
-    shutil.copy(ROOT / "configuration_som.py", folder)
+        shutil.copytree(PACKAGE_ROOT / package, folder / package, ignore=leave_out)
+    shutil.copy(PACKAGE_ROOT / "configuration_som.py", folder)
     shutil.copy(SPACE / "app.py", folder)
     (folder / "requirements.txt").write_text(requirements(), encoding="utf-8")
     data = SpaceCardData(

@@ -7,7 +7,7 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+PROJECT = Path(__file__).resolve().parent.parent
 PACKAGES = ("som-lm", "torch", "transformers", "datasets", "tokenizers", "accelerate")
 
 
@@ -30,6 +30,6 @@ def commit() -> str | None:
 
 def git(*arguments: str) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
+        return subprocess.run(["git", *arguments], cwd=PROJECT, capture_output=True, text=True)
     except FileNotFoundError:  # no git here
         return subprocess.CompletedProcess(arguments, returncode=127, stdout="")

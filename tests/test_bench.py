@@ -47,10 +47,10 @@ def test_the_step_with_tags_differs_from_the_one_without_by_their_loss_alone(poo
 
 
 def test_the_contenders_have_the_parameters_of_a_som():
-    size = bench.parameters(bench.som())
+    size = bench.count_parameters(bench.som())
     for model in (bench.LSTM(), bench.gpt2_of_size(8, 320, 8, bench.VOCABULARY)):
-        assert abs(bench.parameters(model) / size - 1) < 0.05
-    assert round(bench.parameters(bench.gpt2_of_size()) / 1e6) == 124
+        assert abs(bench.count_parameters(model) / size - 1) < 0.05
+    assert round(bench.count_parameters(bench.gpt2_of_size()) / 1e6) == 124
 
 
 def test_every_system_takes_a_training_step(pool, monkeypatch):

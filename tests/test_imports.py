@@ -132,3 +132,38 @@ def test_help_and_syntax_import_neither_torch_nor_transformers(call):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert not loaded & {"torch", "transformers", "datasets", "numpy", "rich", "nltk"}
+
+
+def public_names(file: Path) -> set[str]:
+    """Functions, classes, constants and type aliases that a file defines at its top."""
+    found: set[str] = set()
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [node for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+            found |= {name.id for name in names if isinstance(name.ctx, ast.Store)}  # not the A of A.b = c
+    return {name for name in found if not name.startswith("_")}
+
+
+# Tags and oracles are named in configurations, which are shipped without som, and in som.syntax, which needs no torch.
+TWICE = {"PARTIAL", "HEAD", "ROOT", "NO_CHAIN", "ORACLES"}
+
+
+def test_a_name_means_one_thing():
+    places: dict[str, list[str]] = {}
+    for file in (file for file in [*FILES, *SHIPPED_FILES] if "space" not in file.parts):
+        for name in public_names(file) - TWICE - {"main"}:
+            places.setdefault(name, []).append(str(file.relative_to(ROOT)))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+def test_what_is_named_twice_is_the_same():
+    from modeling_som import configuration_som, tags_som
+    from som.syntax import labels, oracle
+
+    assert [getattr(tags_som, name) for name in sorted(TWICE - {"ORACLES"})] == [
+        getattr(labels, name) for name in sorted(TWICE - {"ORACLES"})
+    ]
+    assert set(configuration_som.ORACLES) == set(oracle.ORACLES)

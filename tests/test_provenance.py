@@ -6,7 +6,7 @@ from som import provenance
 
 
 def test_the_commit_is_that_of_a_clone_from_which_only_new_results_may_differ(tmp_path, monkeypatch):
-    monkeypatch.setattr(provenance, "ROOT", tmp_path)
+    monkeypatch.setattr(provenance, "PROJECT", tmp_path)
     assert provenance.commit() is None
     for file in ("configuration_som.py", "results/som-0.json"):
         (tmp_path / file).parent.mkdir(exist_ok=True)
@@ -22,7 +22,7 @@ def test_the_commit_is_that_of_a_clone_from_which_only_new_results_may_differ(tm
 
 
 def test_an_installed_package_has_no_commit_even_in_the_repository_of_another_project(tmp_path, monkeypatch):
-    monkeypatch.setattr(provenance, "ROOT", tmp_path)
+    monkeypatch.setattr(provenance, "PROJECT", tmp_path)
     theirs = ("-c", "user.name=A", "-c", "user.email=a@b.c", "commit", "-q", "--allow-empty", "-m", "theirs")
     for arguments in (("init", "-q"), theirs):
         assert provenance.git(*arguments).returncode == 0

@@ -492,7 +492,7 @@ def test_seeds_are_averaged_and_untrained_perplexity_is_not_shown(scripts, tmp_p
             about = {"row": row, "place": place, "seed": seed, "settings": {"lm_loss_weight": weight}}
             result = {**about, "evaluations": {"test": {"measures": measures}}}
             (tmp_path / f"{row}-{seed}.json").write_text(json.dumps(result))
-    table = tables.table(tables.read(tmp_path), tables.measures("ppl", "uf1_nary"))
+    table = tables.table(tables.read_rows(tmp_path), tables.measures("ppl", "uf1_nary"))
     assert table.splitlines()[2:] == [
         "| SOM | 102.00 ± 2.83 | 85.00 ± 7.07 | 2 |",
         "| parser | – | 85.00 ± 7.07 | 2 |",

@@ -26,7 +26,7 @@ from som.data.vocabularies import make_tokenizer, telling_classes
 from som.files import UNFINISHED
 from som.syntax import (
     CONVERSION_VERSION,
-    HEAD_TAG,
+    HEAD,
     PARTIAL,
     ROOT,
     SPLITS,
@@ -201,7 +201,7 @@ def known_tags(parsed: Dataset) -> list[str]:
     """The tags of the training split, in an order that depends on nothing else; sentences may lack them."""
     chunks = [chunk.flatten() for name in TAGGED for chunk in parsed.data.column(name).chunks]
     found = set(pc.unique(pa.chunked_array(chunks, pa.string())).drop_null().to_pylist())
-    special = [PARTIAL, HEAD_TAG, ROOT] if HEAD_TAG in found else []
+    special = [PARTIAL, HEAD, ROOT] if HEAD in found else []
     return [*special, *sorted(found.difference(special))]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from datasets import Dataset, load_dataset, load_from_disk
 
-from som.syntax import HEAD, TreebankError, check_heads, clean_word, to_conllu, treebank_files
+from som.syntax import HEAD_NUMBER, TreebankError, check_heads, clean_word, to_conllu, treebank_files
 
 Source = Sequence[str | Path] | Iterator[str]  # files and folders, or CoNLL-U sentences from elsewhere
 
@@ -47,7 +47,7 @@ def _hub_sentence(words: Sequence[str], heads: Sequence[int | str | None], relat
     kept = [place for place, head in enumerate(heads) if str(head) not in ("None", "_")]
     forms, numbers = [clean_word(words[place]) for place in kept], [str(heads[place]) for place in kept]
     for word, head in zip(forms, numbers, strict=True):
-        if not word or not HEAD.fullmatch(head):
+        if not word or not HEAD_NUMBER.fullmatch(head):
             raise ValueError(f"expected words with the numbers of their heads, got {word!r} with {head!r}")
     check_heads(list(map(int, numbers)))
     given = [clean_word(str(relations[place] or "")) or "_" for place in kept]

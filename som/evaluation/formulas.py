@@ -38,7 +38,7 @@ class Formula:
         return cls(text, frozenset(parser.names), evaluate)
 
 
-Value = Callable[[Mapping[Name, float]], Any]
+Evaluator = Callable[[Mapping[Name, float]], Any]
 
 
 class FormulaParser:
@@ -67,7 +67,7 @@ class FormulaParser:
         self.position = token.end()
         return token[4]
 
-    def conjunction(self) -> tuple[str, Value]:
+    def conjunction(self) -> tuple[str, Evaluator]:
         kind, first = self.comparison()
         parts = [first]
         while self.accept("&"):
@@ -77,7 +77,7 @@ class FormulaParser:
             parts.append(part)
         return kind, all_of(parts) if len(parts) > 1 else first
 
-    def comparison(self) -> tuple[str, Value]:
+    def comparison(self) -> tuple[str, Evaluator]:
         kind, left = self.sum()
         operator = self.accept("<>=")
         if not operator:
@@ -87,7 +87,7 @@ class FormulaParser:
         self.check(other, NUMERIC)
         return LOGICAL, comparison_value(operator, left, right)
 
-    def sum(self) -> tuple[str, Value]:
+    def sum(self) -> tuple[str, Evaluator]:
         kind, first = self.atom()
         terms = [(1, first)]
         while operator := self.accept("+-"):
@@ -97,7 +97,7 @@ class FormulaParser:
             terms.append((1 if operator == "+" else -1, term))
         return kind, sum_of(terms) if len(terms) > 1 else first
 
-    def atom(self) -> tuple[str, Value]:
+    def atom(self) -> tuple[str, Evaluator]:
         if opening := self.accept("[("):
             if self.open_brackets == NESTED:
                 raise self.error(f"at most {NESTED} brackets in each other")
@@ -118,19 +118,19 @@ class FormulaParser:
         return NUMERIC, lambda surprisals: surprisals[name]
 
 
-def constant(number: float) -> Value:
+def constant(number: float) -> Evaluator:
     return lambda surprisals: number
 
 
-def all_of(parts: Sequence[Value]) -> Value:
+def all_of(parts: Sequence[Evaluator]) -> Evaluator:
     return lambda surprisals: all(part(surprisals) for part in parts)
 
 
-def sum_of(terms: Sequence[tuple[int, Value]]) -> Value:
+def sum_of(terms: Sequence[tuple[int, Evaluator]]) -> Evaluator:
     return lambda surprisals: sum(sign * term(surprisals) for sign, term in terms)
 
 
-def comparison_value(operator: str, left: Value, right: Value) -> Value:
+def comparison_value(operator: str, left: Evaluator, right: Evaluator) -> Evaluator:
     if operator == "<":
         return lambda surprisals: left(surprisals) < right(surprisals)
     if operator == ">":

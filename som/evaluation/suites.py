@@ -29,19 +29,19 @@ CIRCUITS = {
     "center": "Center Embedding",
 }
 UNPUBLISHED = ("fgd-embed3", "fgd-embed4", "nn-nv-rpl")  # the authors leave these out: 31 suites of 34
-Key = tuple[str, int, str]  # suite, item, condition
+ConditionKey = tuple[str, int, str]  # suite, item, condition
 
 
 @dataclass(frozen=True)
 class SuiteSentence:
     """An item in one condition: its text, and where in it each region is (an empty one: nowhere, start = end)."""
 
-    key: Key
+    key: ConditionKey
     text: str
     spans: dict[int, tuple[int, int]]
 
     @classmethod
-    def join(cls, key: Key, contents: Mapping[int, str]) -> SuiteSentence:
+    def join(cls, key: ConditionKey, contents: Mapping[int, str]) -> SuiteSentence:
         """Join the regions by single spaces.
 
         >>> sentence = SuiteSentence.join(("npz", 1, "no-comma"), {1: "As he", 2: " shot", 3: "", 4: "the  woman"})
@@ -103,7 +103,7 @@ class Suite:
         ]
 
 
-def where(key: Key) -> str:
+def where(key: ConditionKey) -> str:
     return f"suite {key[0]}, item {key[1]}, condition {key[2]}"
 
 

@@ -23,7 +23,7 @@ from som.evaluation.display import percent, table_of_numbers
 from som.evaluation.formulas import Name
 from som.evaluation.report import Report
 from som.evaluation.scorers import Scorer, known_to, score_once
-from som.evaluation.suites import UNPUBLISHED, Key, Suite, circuit, circuit_means, where
+from som.evaluation.suites import UNPUBLISHED, ConditionKey, Suite, circuit, circuit_means, where
 
 READINGS: dict[str, Callable[[tuple[bool, ...]], bool]] = {"all": all, "first": lambda held: held[0]}
 Regions = Mapping[int, float]  # surprisal by region number
@@ -70,7 +70,7 @@ def rounded_bits(log_prob: float) -> float:
 
 def judge_predictions(
     suites: Sequence[Suite],
-    surprisals: Mapping[Key, Regions],
+    surprisals: Mapping[ConditionKey, Regions],
     is_known: Callable[[str], bool] | None = None,
 ) -> SyntaxGymCounts:
     """Judge every prediction by the surprisals of regions, which are given by sentence.
@@ -82,7 +82,7 @@ def judge_predictions(
     return SyntaxGymCounts(outcomes, unknown)
 
 
-def judge_item(suite: Suite, item: int, surprisals: Mapping[Key, Regions]) -> tuple[bool, ...]:
+def judge_item(suite: Suite, item: int, surprisals: Mapping[ConditionKey, Regions]) -> tuple[bool, ...]:
     """Whether each prediction holds for an item."""
     values: dict[Name, float] = {}
     for condition, sentence in suite.items[item].items():

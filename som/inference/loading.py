@@ -56,10 +56,10 @@ def load_checkpoint(
     if len(tokenizer) > model.config.vocab_size:
         sizes = f"{len(tokenizer)} tokens, the model only {model.config.vocab_size}"
         raise CheckpointError(f"{path}: the tokenizer does not match the model: it knows {sizes}")
-    return on_device(model.eval(), device), tokenizer
+    return move_to_device(model.eval(), device), tokenizer
 
 
-def on_device(model: AnyModel, device: str | torch.device | None) -> AnyModel:
+def move_to_device(model: AnyModel, device: str | torch.device | None) -> AnyModel:
     """The model there, or one line on why not: torch raises another error for each kind of device."""
     try:
         return model if device is None else model.to(device)  # type: ignore[arg-type]  # the library's type of `to`

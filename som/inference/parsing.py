@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from modeling_som import SOMForCausalLM
 from modeling_som.parses_som import bracketed, build_tree, parse_record, parse_sentences, sibling_numbers
-from modeling_som.scoring_som import FoundTree, Method, read
+from modeling_som.scoring_som import FoundTree, Method, read_sequences
 from modeling_som.sentences_som import CLITIC, NOT, Sentence, encode, offsets_in, running_text
 from modeling_som.tags_som import Decided, Labels, decided_labels
 from som.inference.inputs import (
@@ -310,7 +310,7 @@ def partial_parses(
     A word's place is decided when it is read. A tag is decided when its constituent and the one above are complete
     and every reading of what may follow agrees on it: heads of left constituents often wait for the end."""
     sentence = encode(tokenizer, text, words=words)
-    (reading,) = read(model, [sentence.ids], tags=True)
+    (reading,) = read_sequences(model, [sentence.ids], tags=True)
     depths = sentence.of_words(reading.depths)
     decided: list[Decided | None] = [None] * len(depths)
     if reading.leaf_tags is not None and reading.node_tags is not None:

@@ -12,11 +12,11 @@ from typing import Any
 
 from modeling_som.surprisal_som import WordSurprisal
 
-Span = tuple[int, int]  # where a region begins and ends in its text
+TextSpan = tuple[int, int]  # where a region begins and ends in its text
 SUMS = ("surprisal", "structural", "lexical", "closed", "opened", "entropy_reduction")
 
 
-def region_rows(rows: Sequence[WordSurprisal], text: str, spans: Sequence[Span]) -> list[WordSurprisal]:
+def region_rows(rows: Sequence[WordSurprisal], text: str, spans: Sequence[TextSpan]) -> list[WordSurprisal]:
     """The regions of a text in place of its words; every word must lie in one region, and fill it with the others.
 
     EOS, where it is asked for, stays on its own.
@@ -29,7 +29,7 @@ def region_rows(rows: Sequence[WordSurprisal], text: str, spans: Sequence[Span])
     return [*regions, *(replace(row, number=len(spans) + 1) for row in rows if not row.length)]
 
 
-def aligned(words: Sequence[WordSurprisal], text: str, spans: Sequence[Span]) -> list[list[WordSurprisal]]:
+def aligned(words: Sequence[WordSurprisal], text: str, spans: Sequence[TextSpan]) -> list[list[WordSurprisal]]:
     """The words of each region, or an error."""
     starts = [start for start, _ in spans]
     found: list[list[WordSurprisal]] = [[] for _ in spans]
@@ -48,7 +48,7 @@ def without_spaces(text: str) -> str:
     return "".join(text.split())
 
 
-def region(rows: Sequence[WordSurprisal], number: int, text: str, span: Span) -> WordSurprisal:
+def region(rows: Sequence[WordSurprisal], number: int, text: str, span: TextSpan) -> WordSurprisal:
     """The words of a region as one: what is not named here is the last word's."""
     first, last = rows[0], rows[-1]
     sums: dict[str, Any] = {name: total([getattr(row, name) for row in rows]) for name in SUMS}

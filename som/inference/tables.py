@@ -22,7 +22,7 @@ from modeling_som.scoring_som import Method
 from modeling_som.sentences_som import joined_offsets
 from modeling_som.surprisal_som import WordSurprisal
 from som.inference.inputs import TEXTS_AT_ONCE
-from som.inference.regions import Span, region_rows
+from som.inference.regions import TextSpan, region_rows
 from som.inference.surprisal import MEASURES, surprisals_chunk, to_records
 from som.progress import progress as shown_progress
 from som.syntax import is_text
@@ -51,7 +51,7 @@ class Item:
     place: str
     rows: Sequence[Mapping[str, Any]]  # one, or one per region
     text: str | tuple[str, ...] | ValueError  # running text, or words; or what is wrong
-    spans: Sequence[Span] | None = None
+    spans: Sequence[TextSpan] | None = None
 
     @property
     def running_text(self) -> str:

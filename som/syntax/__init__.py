@@ -1,8 +1,7 @@
 """Trees, treebanks and measures, readable without knowing torch: the standard library alone."""
 
 from som.syntax.grammar import builtin_treebank
-from som.syntax.labels import HEAD as HEAD_TAG
-from som.syntax.labels import NO_CHAIN, PARTIAL, ROOT, Tags, dependency_tags, labelled_spans, universal
+from som.syntax.labels import HEAD, NO_CHAIN, PARTIAL, ROOT, Tags, dependency_tags, labelled_spans, universal
 from som.syntax.metrics import (
     Accuracy,
     Brackets,
@@ -15,7 +14,7 @@ from som.syntax.metrics import (
 from som.syntax.oracle import ORACLES, first_siblings, gold_depths, oracle_labels, tree_from_depths
 from som.syntax.treebanks import (
     CONVERSION_VERSION,
-    HEAD,
+    HEAD_NUMBER,
     SPLITS,
     Example,
     TreebankError,
@@ -38,7 +37,7 @@ from som.syntax.trees import Bracket, Event, Tree, binarise, escape, visible
 
 __all__ = [
     "escape",
-    "HEAD_TAG",
+    "HEAD",
     "NO_CHAIN",
     "PARTIAL",
     "ROOT",
@@ -52,7 +51,7 @@ __all__ = [
     "CONVERSION_VERSION",
     "Event",
     "Example",
-    "HEAD",
+    "HEAD_NUMBER",
     "ORACLES",
     "Perplexity",
     "SPLITS",

@@ -24,7 +24,7 @@ TREEBANK_SUFFIXES = (".conllu", ".conll", ".mrg", ".parse", ".ptb")  # what coun
 SPLITS = ("train", "validation", "test")
 WSJ_SECTIONS = {"train": range(2, 22), "validation": (24,), "test": (23,)}
 NOT_WORDS = re.compile(r"\d+[-.]\d+")  # numbers of multi-word tokens (3-4) and of empty nodes (5.1)
-HEAD = re.compile("[0-9]{1,9}")
+HEAD_NUMBER = re.compile("[0-9]{1,9}")
 ALL_LINES = range(1, sys.maxsize)
 SQUARE_AND_CURLY = {"-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}  # besides the brackets that trees escape
 
@@ -220,7 +220,7 @@ def _example_from_conllu(block: Block) -> Example:
             raise block.error(offset, f"expected {len(words) + 1} in column 1, the word's number, got {number!r}")
         if not word.strip():
             raise block.error(offset, "expected a word in column 2, got nothing")
-        if not HEAD.fullmatch(head):
+        if not HEAD_NUMBER.fullmatch(head):
             raise block.error(offset, f"expected a number in column 7, the head, got {head!r}")
         words.append(clean_word(word))
         heads.append(int(head))

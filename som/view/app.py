@@ -66,7 +66,7 @@ def gradio() -> Any:
 # ---------------------------------------------------------------------------------------------- from text to page
 
 
-def read(model: Loaded, text: str, other: str, method: str, force: str = "") -> tuple[list[Trace], str]:
+def trace_texts(model: Loaded, text: str, other: str, method: str, force: str = "") -> tuple[list[Trace], str]:
     """The readings to be shown, and in a sentence what they are; a forced one stands below the free one, if alone."""
     name, network, tokenizer = model
     if max(len(text), len(other)) > CHARACTERS:
@@ -104,7 +104,7 @@ def answer(models: Sequence[Loaded], text: Any, other: Any, model: Any, method: 
         chosen = next((one for one in models if one[0] == model), None)
         if chosen is None or method not in METHODS:
             raise ValueError("choose a model and a method from the lists")
-        traces, note = read(chosen, str(text or ""), str(other or ""), method, str(force or ""))
+        traces, note = trace_texts(chosen, str(text or ""), str(other or ""), method, str(force or ""))
     except ValueError as error:
         return fragment(problem=str(error))
     shown = page(traces, chosen[0]) + TELL_HEIGHT

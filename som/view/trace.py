@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from modeling_som import SOMForCausalLM
-from modeling_som.scoring_som import Method, Reading, evaluating, label_trees, read, score
+from modeling_som.scoring_som import Method, Reading, evaluating, label_trees, read_sequences, score
 from modeling_som.search_som import logsumexp_of_each
 from modeling_som.sentences_som import Sentence, encode
 from modeling_som.tags_som import Labels
@@ -156,7 +156,7 @@ def read_as_scored(
 ) -> Reading:
     """Read along the tree that is given or that the method decides on, as `surprisals` does."""
     depths = next(score(model, [ids], method)).depths if method.k else forced
-    return read(model, [ids], None if depths is None else [depths])[0]
+    return read_sequences(model, [ids], None if depths is None else [depths])[0]
 
 
 def places(sentence: Sentence, reading: Reading, token: int) -> tuple[list[Place], int]:

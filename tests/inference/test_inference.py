@@ -12,7 +12,7 @@ from transformers import GPT2Config
 
 import som
 from modeling_som import SOMForCausalLM, operators_som, search_som
-from modeling_som.scoring_som import METHODS, TREES, log_likelihood, read, score
+from modeling_som.scoring_som import METHODS, TREES, log_likelihood, read_sequences, score
 from modeling_som.search_som import Cloud, agreed_tree, beam_search, particle_filter, resample
 from modeling_som.sentences_som import encode
 from som.data.vocabularies import make_tokenizer
@@ -504,7 +504,7 @@ def test_a_forced_attachment_is_taken_and_paid_for(pair):
     model, tokenizer = pair
     sentence, free = encode(tokenizer, TEXT, eos=False), surprisals(model, tokenizer, TEXT)
     start = sentence.starts[3]
-    deepest = min(read(model, [sentence.ids])[0].depths[start - 1] + 1, 4)
+    deepest = min(read_sequences(model, [sentence.ids])[0].depths[start - 1] + 1, 4)
     for depth in range(1, deepest + 1):
         forced = surprisals(model, tokenizer, TEXT, attach={4: depth})
         assert [row.surprisal for row in forced[:3]] == pytest.approx([row.surprisal for row in free[:3]])

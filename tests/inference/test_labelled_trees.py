@@ -10,7 +10,7 @@ from hypothesis import example as tried_too
 from hypothesis import strategies as st
 
 import som
-from modeling_som.scoring_som import read
+from modeling_som.scoring_som import read_sequences
 from modeling_som.sentences_som import encode, joined_offsets, split_words
 from modeling_som.tags_som import Labels, decided_labels
 from som.cli import main
@@ -103,7 +103,7 @@ def test_partial_parses_are_those_of_a_reader_that_has_read_no_further(kind, req
     assert [one.words for one in partial] == [words[:n] for n in range(1, len(words) + 1)]
     for one in partial:
         ids = encode(tokenizer, one.words, eos=False).ids
-        (reading,) = read(model, [ids], tags=True)
+        (reading,) = read_sequences(model, [ids], tags=True)
         assert reading.depths[1:] == one.depths
         scores = (table[1:].tolist() for table in (reading.leaf_tags, reading.node_tags))
         assert decided_labels(one.depths, *scores, model.config.tree_tags) == one.labels

@@ -4,7 +4,9 @@ from pathlib import Path
 
 from som.view import app, look
 
-MODELS = Path(__file__).with_name("models")
+MODELS_FOLDER = Path(__file__).with_name("models")
 
 if __name__ == "__main__":
-    app({folder.name: folder for folder in sorted(MODELS.iterdir())}).launch(share=False, mcp_server=False, **look())
+    app({folder.name: folder for folder in sorted(MODELS_FOLDER.iterdir())}).launch(
+        share=False, mcp_server=False, **look()
+    )
