@@ -327,7 +327,7 @@ def block(name: str, results: Path, pictures: Path) -> str:
     source = f"Made by `python scripts/{name}.py` at {commits}; each file of `results/{name}/` has its own command.\n"
     parts = [TABLES[name](rows), source]
     for title, draw in PICTURES.get(name, {}).items():
-        write_whole(pictures / f"{title}.svg", svg(draw(rows)))
+        write_whole(pictures / f"{title}.svg", svg(draw(rows), transparent=False))
         parts.append(f"![{title.replace('_', ' ')}]({pictures.name}/{title}.svg)\n")
     return "\n".join(parts)
 

@@ -51,13 +51,14 @@ def section_html(section: Section) -> str:
     return TEMPLATES.get_template("section.html").render(section=section)
 
 
-def svg(figure: Figure) -> str:
-    """A figure as an SVG element without background, its text as text, the same for the same figure."""
+def svg(figure: Figure, transparent: bool = True) -> str:
+    """A figure as an SVG element, its text as text, the same for the same figure; pages that may be dark and give it no
+    colours want a background."""
     from matplotlib import rc_context
 
     file = StringIO()
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "som"}):
-        figure.savefig(file, format="svg", metadata={"Date": None}, transparent=True)
+        figure.savefig(file, format="svg", metadata={"Date": None}, transparent=transparent)
     return re.sub(r"\A.*?(?=<svg)", "", file.getvalue(), flags=re.DOTALL)
 
 
