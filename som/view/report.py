@@ -52,8 +52,10 @@ def section_html(section: Section) -> str:
 
 
 def svg(figure: Figure, transparent: bool = True) -> str:
-    """A figure as an SVG element, its text as text, the same for the same figure; pages that may be dark and give it no
-    colours want a background."""
+    """A figure as an SVG element, its text as text, the same for the same figure.
+
+    A page that may be dark and gives the figure no colours wants a background: `transparent=False`.
+    """
     from matplotlib import rc_context
 
     file = StringIO()
