@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from modeling_som import SOMForCausalLM
 from modeling_som.parses_som import bracketed, build_tree, parse_record, parse_sentences, sibling_numbers
-from modeling_som.scoring_som import FoundTree, Method, read_sequences
+from modeling_som.scoring_som import FoundTree, Method, Reading, read_sequences
 from modeling_som.sentences_som import CLITIC, NOT, Sentence, encode, offsets_in, running_text
 from modeling_som.tags_som import Decided, Labels, decided_labels
 from som.inference.inputs import (
@@ -312,12 +312,17 @@ def partial_parses(
     sentence = encode(tokenizer, text, words=words)
     (reading,) = read_sequences(model, [sentence.ids], tags=True)
     depths = sentence.of_words(reading.depths)
-    decided: list[Decided | None] = [None] * len(depths)
-    if reading.leaf_tags is not None and reading.node_tags is not None:
-        leaf, node = (table[sentence.starts].tolist() for table in (reading.leaf_tags, reading.node_tags))
-        ends = range(1, len(depths) + 1)
-        decided = [decided_labels(depths[:n], leaf[:n], node[:n], model.config.tree_tags) for n in ends]
+    decided = decided_after_each_word(sentence, reading, model.config.tree_tags)
     return [PartialParse(sentence.words[:n], depths[:n], labels) for n, labels in enumerate(decided, start=1)]
+
+
+def decided_after_each_word(sentence: Sentence, reading: Reading, tags: Sequence[str]) -> list[Decided | None]:
+    """What is certain of the labels after each word, along the tree of a reading; None if it has no scores of tags."""
+    depths = sentence.of_words(reading.depths)
+    if reading.leaf_tags is None or reading.node_tags is None:
+        return [None] * len(depths)
+    leaf, node = (table[sentence.starts].tolist() for table in (reading.leaf_tags, reading.node_tags))
+    return [decided_labels(depths[:n], leaf[:n], node[:n], tags) for n in range(1, len(depths) + 1)]
 
 
 CONLL_HEADER = "# global.columns = ID FORM DEPTH FIRST_SIBLING START END\n"  # as CoNLL-U Plus begins

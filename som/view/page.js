@@ -139,10 +139,19 @@ function labelled(sentence, root) {
     const span = `${Math.max(node.first - 1, 0)}-${node.end - 1}`;
     if (node.right && !nodes.has(span)) nodes.set(span, node);
   }
-  return (sentence.labels || []).filter(([first, end]) => nodes.has(`${first}-${end}`)).map(([first, end, label]) => [nodes.get(`${first}-${end}`), label]);
+  return (sentence.labels || []).filter(([first, end]) => nodes.has(`${first}-${end}`)).map(([first, end, label, decided]) => [nodes.get(`${first}-${end}`), label, decided]);
 }
 
-const drawLabels = (sentence, root, marked) => labelled(sentence, root).map(([node, label]) => text(node.x, node.y - 5, label, `label ${marked.has(node) ? "differing" : ""}`));
+/* Whether nothing that follows can change a label any more, once so many words are read; the end is one. */
+const isDecided = (now, decided) => now.word + (now.seen ? 1 : 0) >= decided;
+
+/* A label as the whole sentence has it, marked where it is not decided yet. */
+function drawLabel(x, y, label, kind, settled) {
+  const element = text(x, y, label, `${kind} ${settled ? "" : "undecided"}`), told = `${label}: not decided yet`;
+  return settled ? element : fill(element, { role: "img", "aria-label": told }, [svg("title", {}, told)]);
+}
+
+const drawLabels = (sentence, root, marked, now) => labelled(sentence, root).map(([node, label, decided]) => drawLabel(node.x, node.y - 5, label, `label ${marked.has(node) ? "differing" : ""}`, isDecided(now, decided)));
 
 /* ---------------------------------------------------------------- two sentences */
 
@@ -170,10 +179,10 @@ function differences(trees) {
   });
 }
 
-/* Of a tree for each sentence, the constituents whose label is another one in the other tree. */
+/* Of a tree for each sentence, the constituents whose label is another one in the other tree, both being decided. */
 function differentLabels(trees) {
   if (trees.length < 2) return [new Set()];
-  const found = trees.map((tree, s) => labelled(sentences[s], tree).map(([node, label]) => [node, sharedSpan(s, node), label]));
+  const found = trees.map((tree, s) => labelled(sentences[s], tree).filter(([, , decided]) => isDecided(placeIn(s), decided)).map(([node, label]) => [node, sharedSpan(s, node), label]));
   return found.map((own, s) => {
     const others = new Map(found[1 - s].map(([, span, label]) => [span, label]));
     return new Set(own.filter(([, span, label]) => span !== null && others.has(span) && others.get(span) !== label).map(([node]) => node));
@@ -215,23 +224,25 @@ function drawFigure() {
   const holder = byId("figure");
   const { centres, width, widths } = columnCentres(holder.clientWidth), scrolled = holder.scrollLeft;
   const root = svg("svg", { width, role: "group", "aria-label": byId("status").textContent });
+  const gutter = svg("svg", { width: LEFT, class: "gutter" });  // stays in sight while the words scroll
   const column = state.at >> 1, backdrop = svg("rect", { class: "band", x: centres[column + 1] - widths[column + 1] / 2, y: 0, width: widths[column + 1], rx: 6 });
   root.append(backdrop);
   let y = 4;
   const trees = sentences.map((_, s) => treeSoFar(s)), marked = differences(trees), relabelled = differentLabels(trees);
-  trees.forEach((tree, s) => { y = drawSentence(root, s, tree, marked[s], relabelled[s], centres, width, y); });
-  if (sentences.length > 1) y = drawDifference(root, centres, width, y);
+  trees.forEach((tree, s) => { y = drawSentence(root, gutter, s, tree, marked[s], relabelled[s], centres, width, y); });
+  if (sentences.length > 1) y = drawDifference(root, gutter, centres, width, y);
   fill(root, { height: y, viewBox: `0 0 ${width} ${y}` }, []);
+  gutter.setAttribute("height", y);
   backdrop.setAttribute("height", y);
   const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.place : undefined;
-  holder.replaceChildren(root);
+  holder.replaceChildren(root, gutter);
   if (focused) { const again = root.querySelector(`[data-place="${focused}"]`); if (again) again.focus(); }
   holder.scrollLeft = scrolled;
   const place = centres[column + 1] - scrolled;
   if (place < 120 || place > holder.clientWidth - 60) holder.scrollLeft = centres[column + 1] - holder.clientWidth / 2;
 }
 
-function drawSentence(root, s, tree, marked, relabelled, centres, width, top) {
+function drawSentence(root, gutter, s, tree, marked, relabelled, centres, width, top) {
   const sentence = sentences[s], now = placeIn(s), tagged = sentence.words.some(row => row.tag);
   const x = i => i === 0 ? centres[0] : centres[columnOf(s, i - 1) + 1];
   const leaves = top + 16 + heights[s] * LEVEL + 10, baseline = leaves + 32, zero = baseline + (tagged ? 28 : 14);
@@ -239,11 +250,12 @@ function drawSentence(root, s, tree, marked, relabelled, centres, width, top) {
   layOut(tree, x, height => leaves - height * LEVEL, baseline - 17);
   root.append(svg("g", { role: "img", "aria-label": `Tree so far: ${bracketed(tree, ["start", ...sentence.words.map(row => row.word)])}` }, ...drawTree(tree, new Set(spine), marked)));
   if (!tree.right) root.append(svg("path", { d: `M${tree.x} ${tree.y}V${tree.foot}`, class: "edge spine" }));
-  root.append(...drawLabels(sentence, tree, relabelled));
-  if (names[s]) root.append(text(4, baseline, names[s], "small soft"));
+  root.append(...drawLabels(sentence, tree, relabelled, now));
+  if (names[s]) gutter.append(text(4, baseline, names[s], "small soft"));
   root.append(svg("circle", { cx: centres[0], cy: baseline - 6, r: 3, class: "start" }));
   root.append(drawPlaces(s, spine, now, x(now.word + 1), baseline));
-  root.append(drawAxis(width, zero));
+  root.append(drawGrid(width, zero));
+  gutter.append(drawNumbers(zero));
   sentence.words.forEach((row, i) => root.append(drawWord(s, i, x(i + 1), baseline, now), drawBars(row, x(i + 1), zero, i, now)));
   return zero + BARS + 30;
 }
@@ -264,7 +276,7 @@ function drawWord(s, i, x, y, now) {
   const title = row.tokens === row.word || isEnd(sentence, i) ? row.word : `${row.word}, read as ${row.tokens}`;
   return svg("g", { class: `word ${stageOf(i, now)}`, onclick: () => goTo(2 * columnOf(s, i) + 1) },
     svg("title", {}, title), text(x, y, shown, kind), differs(s, i) ? svg("line", { class: "differing", x1: x - half, x2: x + half, y1: y + 4, y2: y + 4 }) : null,
-    row.tag ? text(x, y + 16, row.tag, "small soft middle") : null);
+    row.tag ? drawLabel(x, y + 16, row.tag, "small soft middle", isDecided(now, row.decided)) : null);
 }
 
 /* Round steps for an axis of about four ticks. */
@@ -274,12 +286,8 @@ function ticks(most) {
 }
 const scale = value => value / costliest * (BARS - 6);
 
-function drawAxis(width, zero) {
-  return svg("g", {}, ...ticks(costliest).flatMap(tick => [
-    svg("line", { x1: LEFT, x2: width - 4, y1: zero + scale(tick), y2: zero + scale(tick), class: tick ? "grid" : "zero" }),
-    text(LEFT - 6, zero + scale(tick) + 4, String(tick), "small soft end"),
-  ]));
-}
+const drawGrid = (width, zero) => svg("g", {}, ...ticks(costliest).map(tick => svg("line", { x1: LEFT, x2: width - 4, y1: zero + scale(tick), y2: zero + scale(tick), class: tick ? "grid" : "zero" })));
+const drawNumbers = zero => svg("g", { class: "axis" }, ...ticks(costliest).map(tick => text(LEFT - 6, zero + scale(tick) + 4, String(tick), "small soft end")));
 
 function drawBars(row, x, zero, i, now) {
   const structural = row.structural || 0, tall = scale(Math.max(row.surprisal, costOf(row)));
@@ -322,10 +330,11 @@ function drawPlaces(s, spine, now, x, baseline) {
 }
 
 /* Surprisal in A minus surprisal in B, where both have a word. */
-function drawDifference(root, centres, width, top) {
+function drawDifference(root, gutter, centres, width, top) {
   const gaps = columns.map(([a, b]) => a === null || b === null ? null : sentences[0].words[a].surprisal - sentences[1].words[b].surprisal);
   const most = Math.max(1, ...gaps.filter(has).map(Math.abs)), middle = top + 52;
-  root.append(text(4, top + 8, "A − B, in bits", "small soft"), svg("line", { class: "zero", x1: LEFT, x2: width - 4, y1: middle, y2: middle }));
+  gutter.append(text(4, top + 8, "A − B, in bits", "small soft"));
+  root.append(svg("line", { class: "zero", x1: LEFT, x2: width - 4, y1: middle, y2: middle }));
   gaps.forEach((gap, c) => {
     if (gap === null) return;
     const tall = Math.abs(gap) / most * 24, x = centres[c + 1];
@@ -496,20 +505,27 @@ function save(name, content) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-const PAINT = ["fill", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity"];
-const LETTERS = [...PAINT, "font-family", "font-size", "font-weight", "text-anchor", "text-decoration", "paint-order"];
+const PAINT = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity"];
+const LETTERS = [...PAINT, "font-family", "font-size", "font-style", "font-weight", "text-anchor", "text-decoration", "paint-order"];
 const STYLES = { g: ["opacity"], title: [], text: LETTERS };
 
-/* The figure on its own: with its colours as attributes and a background, so that it needs no page around it. */
-function standalone() {
-  const figure = byId("figure").querySelector("svg"), copy = figure.cloneNode(true);
+/* A copy of a drawing with its colours as attributes. */
+function painted(figure) {
+  const copy = figure.cloneNode(true);
   const originals = [figure, ...figure.querySelectorAll("*")], copies = [copy, ...copy.querySelectorAll("*")];
   originals.forEach((element, i) => {
     const style = getComputedStyle(element);
     for (const name of element === figure ? [] : STYLES[element.tagName] || PAINT) copies[i].setAttribute(name, style.getPropertyValue(name));
     for (const name of ["class", "tabindex", "role", "aria-pressed", "data-place"]) copies[i].removeAttribute(name);
   });
+  return copy;
+}
+
+/* The figure on its own, what stays in sight included, and a background, so that it needs no page around it. */
+function standalone() {
+  const [figure, gutter] = byId("figure").querySelectorAll("svg"), copy = painted(figure);
   const background = getComputedStyle(figure.closest("section")).backgroundColor;
+  copy.append(...painted(gutter).childNodes);
   copy.prepend(svg("rect", { width: "100%", height: "100%", fill: background }));
   copy.setAttribute("xmlns", SVG);
   return new XMLSerializer().serializeToString(copy);
@@ -538,6 +554,7 @@ function table() {
 byId("about").textContent = data.about;
 byId("slider").max = last;
 byId("key-differing").hidden = sentences.length < 2;
+byId("key-undecided").hidden = !sentences.some(sentence => sentence.words.some(row => row.tag) || sentence.labels.length);
 byId("panels").className = sentences.length > 1 ? "two" : "";
 byId("slider").addEventListener("input", event => { pause(); goTo(Number(event.target.value)); });
 byId("back").addEventListener("click", () => { pause(); goTo(state.at - 1); });

@@ -10,18 +10,18 @@ from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from math import log
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from modeling_som import SOMForCausalLM
-from modeling_som.scoring_som import Method, Reading, evaluating, label_trees, read_sequences, score
+from modeling_som.scoring_som import Method, Reading, evaluating, read_sequences, score
 from modeling_som.search_som import logsumexp_of_each
 from modeling_som.sentences_som import Sentence, encode
-from modeling_som.tags_som import Labels
-from som.inference import Attach, Parse, WordSurprisal, forced_depths, surprisals
+from modeling_som.tags_som import Decided, Labels
+from som.inference import Attach, Parse, WordSurprisal, decided_after_each_word, forced_depths, surprisals
 from som.syntax import Tags, labelled_spans
 
 LONGEST = 80  # words: more have no room on a page
@@ -48,6 +48,7 @@ class WordTrace:
     taken: int  # which of them
     expected: list[tuple[str, float]]  # the most probable words at this place, before it is seen
     tag: str | None = None  # its relation to its head, or the category above it
+    decided: int = 0  # how many words must be read before nothing can change the tag; EOS is one
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for the page; parses as depths alone, since the page draws them itself."""
@@ -59,8 +60,17 @@ class WordTrace:
             "places": places,
             "taken": self.taken,
             "expected": rounded(self.expected),
-            **({"tag": self.tag} if self.tag else {}),
+            **({"tag": self.tag, "decided": self.decided} if self.tag else {}),
         }
+
+
+class SpanLabel(NamedTuple):
+    """The label of a constituent."""
+
+    first: int  # its first word
+    end: int  # 1 + its last word
+    label: str
+    decided: int  # as of a word's tag
 
 
 @dataclass(frozen=True)
@@ -71,7 +81,7 @@ class Trace:
     method: str
     parses_by: str  # the method that found the partial parses, and how many trees it follows
     parse: Parse  # the whole tree
-    labels: Sequence[tuple[int, int, str]] = ()  # first word, 1 + last word, and label of constituents
+    labels: Sequence[SpanLabel] = ()
 
     def to_dict(self) -> dict[str, Any]:
         words = [word.to_dict() for word in self.words]
@@ -109,23 +119,46 @@ def trace(
         WordTrace(with_parses(row, other), *places(sentence, reading, token), likely)
         for row, other, token, likely in zip(rows, parsed, first_tokens(sentence), expected, strict=True)
     ]
-    (known,) = label_trees(model, [sentence], [reading.depths])
-    tags, labels = tree_labels(sentence, reading, known)
-    traced = [replace(word, tag=tag) for word, tag in zip(traced, [*tags, None], strict=True)]  # EOS has none
+    known = reading.labels(sentence.starts, model.config.tree_tags)
+    decided = decided_after_each_word(sentence, reading, model.config.tree_tags)
+    traced = [*with_tags(traced[:-1], known, decided), traced[-1]]  # EOS has none
     log_prob = -log(2) * sum(row.surprisal for row in rows)
     of_words = sentence.of_words(reading.depths)
     parse = Parse(sentence.words, sentence.offsets, of_words, log_prob, known, text if isinstance(text, str) else None)
+    labels = span_labels(of_words, known, decided)
     return Trace(traced, described(method), described(found_by), parse, labels)
 
 
-def tree_labels(
-    sentence: Sentence, reading: Reading, labels: Labels | None
-) -> tuple[Sequence[str | None], list[tuple[int, int, str]]]:
-    """The tag of every word of the final tree, and the labels of its constituents; none of a model without tags."""
+def with_tags(words: Sequence[WordTrace], labels: Labels | None, decided: Sequence[Decided | None]) -> list[WordTrace]:
+    """Words with their tags in the final tree, and when each is decided; as they are, of a model without tags."""
     if labels is None:
-        return [None] * len(sentence.words), []
-    spans = labelled_spans(sentence.of_words(reading.depths), Tags(tuple(labels.leaf), tuple(labels.node)))
-    return labels.leaf, [(start, end, label) for label, start, end in spans if end - start > 1]
+        return list(words)
+    known = [set() if one is None else {word for word, tag in enumerate(one.leaf) if tag} for one in decided]
+    tagged = zip(words, labels.leaf, strict=True)
+    return [replace(word, tag=tag, decided=first_with(i, known)) for i, (word, tag) in enumerate(tagged)]
+
+
+def span_labels(depths: Sequence[int], labels: Labels | None, decided: Sequence[Decided | None]) -> list[SpanLabel]:
+    """The labels of the final tree's constituents, and when each is decided; none of a model without tags."""
+    if labels is None:
+        return []
+    known = [constituents(depths[:n], one) if one else set() for n, one in enumerate(decided, start=1)]
+    return [SpanLabel(*span, first_with(span, known)) for span in sorted(constituents(depths, labels))]
+
+
+def constituents(depths: Sequence[int], labels: Labels | Decided) -> set[tuple[int, int, str]]:
+    """First word, 1 + last word, and label of all constituents of several words that have one."""
+    spans = labelled_spans(depths, Tags(tuple(labels.leaf), tuple(labels.node)))
+    return {(start, end, label) for label, start, end in spans if end - start > 1}
+
+
+def first_with(item: Any, sets: Sequence[set]) -> int:
+    """The number, from 1, of the first set that has an item; where none has, of what follows the last.
+
+    >>> first_with("a", [set(), {"a"}]), first_with("b", [set(), {"a"}])
+    (2, 3)
+    """
+    return next((n for n, one in enumerate(sets, start=1) if item in one), len(sets) + 1)
 
 
 def parses_method(model: SOMForCausalLM, method: Method, k: int | None, seed: int) -> Method:
@@ -156,7 +189,7 @@ def read_as_scored(
 ) -> Reading:
     """Read along the tree that is given or that the method decides on, as `surprisals` does."""
     depths = next(score(model, [ids], method)).depths if method.k else forced
-    return read_sequences(model, [ids], None if depths is None else [depths])[0]
+    return read_sequences(model, [ids], None if depths is None else [depths], tags=True)[0]
 
 
 def places(sentence: Sentence, reading: Reading, token: int) -> tuple[list[Place], int]:

@@ -402,7 +402,21 @@ def test_a_spacy_doc_has_the_heads(dependencies):
 def test_the_page_shows_the_labels(dependencies):
     shown = trace(*som.load(dependencies[0]), "the dog sees the cat .")
     assert [word.tag for word in shown.words] == ["det", "head", "head", "det", "head", "punct", None]
-    assert sorted(shown.labels) == [(0, 2, "nsubj"), (0, 6, "root"), (3, 5, "obj")]
+    assert [label[:3] for label in shown.labels] == [(0, 2, "nsubj"), (0, 6, "root"), (3, 5, "obj")]
+
+
+@pytest.mark.parametrize("method", ["greedy", "marginal", "beam"])
+def test_the_page_shows_labels_as_decided_when_a_reader_has_decided_them(dependencies, method):
+    model, tokenizer = som.load(dependencies[0])
+    shown = trace(model, tokenizer, "the dog sees the cat .", method)
+    partial = som.partial_parses(model, tokenizer, "the dog sees the cat .")
+    assert shown.parse.depths == partial[-1].depths
+    for n, one in enumerate(partial, start=1):
+        for i, word in enumerate(shown.words[:-1]):
+            assert (word.decided <= n) == (i < n and one.labels.leaf[i] is not None)
+    # (the dog) is complete at "sees"; that "dog" is its head, once (the dog) sees is; "sees" waits for the end
+    assert [word.decided for word in shown.words[:-1]] == [3, 4, 7, 6, 6, 7]
+    assert {label.label: label.decided for label in shown.labels} == {"nsubj": 4, "obj": 6, "root": 7}
 
 
 def test_relations_are_not_measured_against_categories(dependencies, constituents):

@@ -256,8 +256,10 @@ def test_bars_of_both_sentences_have_one_axis(viewer):
 
 def test_a_label_that_the_other_tree_does_not_have_there_is_marked(viewer):
     names = iter(["S", "NP"])
-    viewer.open(WORDS, WORDS, edit=lambda one: replace(one, labels=[(0, len(WORDS), next(names))]))
+    viewer.open(WORDS, WORDS, edit=lambda one: replace(one, labels=[(0, len(WORDS), next(names), len(WORDS) + 1)]))
     viewer.go_to(2 * len(WORDS))
+    assert not viewer.all("#figure .label.differing")  # not decided yet
+    viewer.go_to(2 * len(WORDS) + 1)
     assert [text.text for text in viewer.all("#figure .label.differing")] == ["S", "NP"]
     assert not viewer.all("#figure .edge.differing")
 
@@ -276,7 +278,9 @@ def test_the_figure_is_saved_as_svg_and_png_and_the_numbers_as_csv(viewer):
     for kind in ("svg", "png", "csv"):
         viewer.one(f"#save-{kind}").click()
     svg = ElementTree.fromstring(viewer.downloaded("som-reading.svg"))
-    assert "dog" in {text.strip() for text in svg.itertext()} and "var(" not in ElementTree.tostring(svg, "unicode")
+    assert {"dog", "0"} <= {text.strip() for text in svg.itertext()} and "var(" not in ElementTree.tostring(
+        svg, "unicode"
+    )
     png = viewer.downloaded("som-reading.png")
     assert png.startswith(b"\x89PNG")
     drawn = viewer.driver.execute_async_script(
@@ -342,12 +346,48 @@ def test_words_are_shown_as_they_are_and_never_run(viewer):
 
 def test_labels_are_shown_where_there_are_any(viewer):
     def label(one):
-        return replace(one, words=[replace(one.words[0], tag="DET"), *one.words[1:]], labels=[(0, len(WORDS), "S")])
+        words = [replace(one.words[0], tag="DET", decided=3), *one.words[1:]]
+        return replace(one, words=words, labels=[(0, len(WORDS), "S", len(WORDS) + 1)])
 
     viewer.open(WORDS, edit=label)
     viewer.go_to(2 * len(WORDS))  # the end is expected, so the tree is whole
     assert [text.text for text in viewer.all("#figure .label")] == ["S"]
     assert "DET" in viewer.one("#figure").text
+
+
+def test_labels_that_are_not_decided_yet_look_and_sound_different(viewer):
+    def label(one):
+        words = [replace(one.words[0], tag="DET", decided=3), *one.words[1:]]
+        return replace(one, words=words, labels=[(0, len(WORDS), "S", len(WORDS) + 1)])
+
+    viewer.open(WORDS, edit=label)
+    assert "not decided yet" in viewer.one(".legend").text
+    end = 2 * len(WORDS)  # the end is expected, so the tree is whole
+    for step, waiting in ((0, ["DET"]), (4, ["DET"]), (5, []), (end, ["S"]), (end + 1, [])):
+        viewer.go_to(step)
+        found = viewer.all("#figure .undecided")
+        assert [one.get_attribute("aria-label") for one in found] == [f"{tag}: not decided yet" for tag in waiting]
+        assert all(one.value_of_css_property("font-style") == "italic" for one in found)
+    assert [one.text for one in viewer.all("#figure .label")] == ["S"]
+
+
+def test_a_page_without_labels_does_not_explain_them_in_its_legend(viewer):
+    viewer.open(WORDS)
+    assert "decided" not in viewer.one(".legend").text
+
+
+def test_the_numbers_of_the_axis_stay_in_sight_while_the_words_scroll(viewer):
+    viewer.open(WORDS, CONTROL, width=375)
+    viewer.go_to(5)
+    viewer.run("document.getElementById('figure').scrollLeft = 400")
+    box = "return arguments[0].getBoundingClientRect()"
+    assert viewer.run("return document.getElementById('figure').scrollLeft") == 400
+    left = viewer.run(box, viewer.one("#figure"))["left"]
+    numbers, lines = viewer.all("#figure .axis text"), viewer.all("#figure g > .grid, #figure g > .zero")
+    assert len(numbers) == len(lines) >= 4
+    for number, line in zip(numbers, lines, strict=True):
+        shown, at = viewer.run(box, number), viewer.run(box, line)["top"]
+        assert left <= shown["left"] and shown["right"] < left + 40 and shown["top"] < at < shown["bottom"]
 
 
 def test_pictures_of_the_page_can_be_taken_again(viewer, monkeypatch):

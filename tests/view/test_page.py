@@ -63,10 +63,14 @@ def test_words_never_become_markup(model):
 
 def test_labels_of_words_and_constituents_reach_the_page_where_there_are_any(model):
     bare = trace(*model, TEXT)
-    tagged = replace(bare, words=[replace(bare.words[0], tag="DET"), *bare.words[1:]], labels=[(0, 3, "NP")])
+    tagged = replace(
+        bare, words=[replace(bare.words[0], tag="DET", decided=2), *bare.words[1:]], labels=[(0, 3, "NP", 4)]
+    )
     before, after = (Island(page([one], "a model")).data["sentences"][0] for one in (bare, tagged))
     assert "tag" not in before["words"][0] and before["labels"] == []
-    assert after["words"][0]["tag"] == "DET" and after["labels"] == [[0, 3, "NP"]]
+    assert (after["words"][0]["tag"], after["words"][0]["decided"]) == ("DET", 2) and after["labels"] == [
+        [0, 3, "NP", 4]
+    ]
 
 
 def test_som_view_refuses_a_file_that_is_not_called_a_page(checkpoint, tmp_path, capsys):
