@@ -20,9 +20,10 @@ from datasets import load_from_disk
 from lab import Lab, make_parser
 from transformers import PreTrainedModel
 
+from modeling_som.counts_som import WORD_COUNTS, WordCounts
 from modeling_som.scoring_som import Method, score
-from modeling_som.tokenization_som import load_tokenizer
-from som.baselines import BUILDERS, KneserNey, evaluate_words, load_baseline, score_neural
+from modeling_som.tokenization_som import SOMTokenizer, load_tokenizer
+from som.baselines import BUILDERS, KneserNey, Spelling, add_spelling, evaluate_words, load_baseline, score_neural
 from som.evaluation import Report, Scorer, evaluate
 from som.inference import load
 from som.training import make_model
@@ -97,12 +98,21 @@ def measure_som(lab: Lab, name: str, seed: int) -> dict[str, Any]:
     run = train_xs(lab, name, seed)
     model, tokenizer = load(run)
     method = Method.of(model, None).name
-    reports: dict[str, Report] = {
-        one: evaluate(model, tokenizer, record.read_examples(files), method, name=one)
-        for one, files in find_held_out(lab).items()
-    }
+    spelling = learn_spelling(prepare_row(lab, name), tokenizer)
+    reports: dict[str, Report] = {}
+    for one, files in find_held_out(lab).items():
+        examples = record.read_examples(files)
+        report = evaluate(model, tokenizer, examples, method, name=one)
+        reports[one] = add_spelling(report, spelling, examples) if spelling else report
     reports |= shared.evaluate_on_syntax(lab, partial(score, model, method=method), tokenizer, method)
     return {**describe_xs_run(lab, name, run, model), "evaluations": record.reports_to_json(reports)}
+
+
+def learn_spelling(data: Path, tokenizer: Any) -> Spelling | None:
+    """How words are spelled that a word vocabulary lacks, from the words of its training data; pieces spell all."""
+    if isinstance(tokenizer, SOMTokenizer):
+        return Spelling(WordCounts.read(data / WORD_COUNTS).counts, tokenizer)
+    return None
 
 
 def measure_neural(lab: Lab, name: str, seed: int) -> dict[str, Any]:

@@ -110,9 +110,9 @@ def words_per_second(result: RunResult) -> float | None:
     return result.get("speed", {}).get("words_per_second")
 
 
-def per_word(result: RunResult) -> float | None:
-    """Perplexity per word, where words are in pieces; elsewhere it is the same as a token's."""
-    word, token = measure("ppl_per_word")(result), measure("ppl")(result)
+def per_word(result: RunResult, section: str = "test") -> float | None:
+    """Perplexity per word, where words are in pieces or unknown ones are spelled; else it is the same as a token's."""
+    word, token = measure("ppl_per_word", section)(result), measure("ppl", section)(result)
     return None if word == token else word
 
 
@@ -181,13 +181,14 @@ TAG_TABLE_COLUMNS = {
     for split in ("validation", "test")
     for name in ("ppl", "uf1_binarised", "uas", "las")
 }
-XS = {
+XS: dict[str, Callable[[RunResult], float | None]] = {
     "parameters": parameters,
     "vocabulary": vocabulary_size,
     "words/s": words_per_second,
     **measures("ppl", "p_acc", "uf1_binarised", "uf1_nary"),
     "ppl per word": per_word,
     "EWT, ppl": measure("ppl", "EWT test"),
+    "EWT, ppl per word": partial(per_word, section="EWT test"),
     "EWT, UF1": measure("uf1_binarised", "EWT test"),
 }
 SYSTEM_COLUMNS = {

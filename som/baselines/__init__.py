@@ -5,6 +5,7 @@ from som.baselines.lstm import LSTMForCausalLM, lstm
 from som.baselines.ngrams import KneserNey
 from som.baselines.scoring import evaluate_trees, evaluate_words, score_neural, tree_baselines
 from som.baselines.shift_reduce import ShiftReduce, shift_reduce
+from som.baselines.spelling import Spelling, add_spelling
 from som.baselines.systems import BUILDERS, SYSTEMS, System, load_baseline, system_named, system_of, train_system
 
 __all__ = [
@@ -14,7 +15,9 @@ __all__ = [
     "LSTMForCausalLM",
     "SYSTEMS",
     "ShiftReduce",
+    "Spelling",
     "System",
+    "add_spelling",
     "evaluate_trees",
     "evaluate_words",
     "gpt2",

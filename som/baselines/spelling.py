@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from math import log
 
@@ -12,7 +13,7 @@ from som.baselines.ngrams import KneserNey
 from som.evaluation import Counts, Report, TreebankCounts
 from som.syntax import Example, Perplexity
 
-END, BEGIN = 256, 257  # beside the 256 bytes; BEGIN is never predicted
+FIRST, LAST = 257, 256  # beside the 256 bytes; FIRST is never predicted
 ORDER = 7  # the best of 3 to 7 on the validation split of AMALGUM, of words seen three times in train-xs
 
 
@@ -22,26 +23,32 @@ class Spelling:
     A known word has its form from its id, so its spelling costs nothing. An unknown one has the log-probability of its
     bytes and of an end, given its class. Forms that are known, or of another class, get some probability, too, which
     is lost: perplexity with spelling is an upper bound, as is that of byte pairs, which can split a word in many ways.
+
+    >>> from som.data import make_tokenizer
+    >>> counts = {"the": 5, "zyzzyva": 1, "zyzzyx": 1}
+    >>> spelling = Spelling(counts, make_tokenizer("word", [["the", "zyzzyva"], ["the", "zyzzyx"]]))
+    >>> spelling.log_prob("the"), spelling.log_prob("zyzzyva") > spelling.log_prob("quokka")
+    (0.0, True)
     """
 
     def __init__(self, counts: Mapping[str, int], tokenizer: SOMTokenizer, order: int = ORDER):
         self.tokenizer = tokenizer
         words: dict[int, list[list[int]]] = defaultdict(list)
         for word in sorted(counts.keys() - tokenizer.known.keys()):
-            words[tokenizer.unknown_id(word)] += [spell(word)] * counts[word]
+            words[tokenizer.unknown_id(word)] += [byte_symbols(word)] * counts[word]
         # plain UNK may have no words of its own: its bytes are then equally likely
-        self.classes = {index: KneserNey(words[index], END + 1, order) for index in sorted(tokenizer.unknown_ids)}
+        self.classes = {index: KneserNey(words[index], LAST + 1, order) for index in sorted(tokenizer.unknown_ids)}
 
     def log_prob(self, word: str) -> float:
         """In nats, given the word's id."""
         if word in self.tokenizer.known:
             return 0.0
-        model, symbols = self.classes[self.tokenizer.unknown_id(word)], spell(word)
+        model, symbols = self.classes[self.tokenizer.unknown_id(word)], byte_symbols(word)
         return sum(log(model.probability(symbols[t], symbols[:t])) for t in range(1, len(symbols)))
 
 
-def spell(word: str) -> list[int]:
-    return [BEGIN, *word.encode("utf-8", "surrogatepass"), END]
+def byte_symbols(word: str) -> list[int]:
+    return [FIRST, *word.encode("utf-8", "surrogatepass"), LAST]
 
 
 def add_spelling(
@@ -51,4 +58,4 @@ def add_spelling(
     log_prob = cache(spelling.log_prob)
     costs = (Perplexity(-sum(map(log_prob, example.words)), tokens=0) for example in examples)
     counts = (Counts(words_with_eos=cost, words_without_eos=cost) for cost in costs)
-    return report + Report(report.name, report.method, TreebankCounts.of(examples, counts), report.gold)
+    return replace(report, counts=report.counts + TreebankCounts.of(examples, counts))

@@ -121,7 +121,7 @@ def trace(
     ]
     known = reading.labels(sentence.starts, model.config.tree_tags)
     decided = decided_after_each_word(sentence, reading, model.config.tree_tags)
-    traced = [*with_tags(traced[:-1], known, decided), traced[-1]]  # EOS has none
+    traced = [*label_words(traced[:-1], known, decided), traced[-1]]  # EOS has none
     log_prob = -log(2) * sum(row.surprisal for row in rows)
     of_words = sentence.of_words(reading.depths)
     parse = Parse(sentence.words, sentence.offsets, of_words, log_prob, known, text if isinstance(text, str) else None)
@@ -129,7 +129,9 @@ def trace(
     return Trace(traced, described(method), described(found_by), parse, labels)
 
 
-def with_tags(words: Sequence[WordTrace], labels: Labels | None, decided: Sequence[Decided | None]) -> list[WordTrace]:
+def label_words(
+    words: Sequence[WordTrace], labels: Labels | None, decided: Sequence[Decided | None]
+) -> list[WordTrace]:
     """Words with their tags in the final tree, and when each is decided; as they are, of a model without tags."""
     if labels is None:
         return list(words)
