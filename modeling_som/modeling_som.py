@@ -5,7 +5,7 @@ Dynamic Oracle" (NAACL 2021). Depths are counted from the root, 0, downward. Siz
 D hidden, V vocabulary; P real (unmasked) tokens of a batch, K slots that are live somewhere in it.
 
 Decisions are hard, so a pass with gradients first *explores* (`SOMModel.grow`: step by step, no gradient, only what
-the look-ahead parser needs) and then *learns* (`SOMModel.regrow`: with all decisions known, every subtree is built
+the look-ahead parser needs) and then *learns* (`SOMModel.compose`: with all decisions known, every subtree is built
 once, level by level over the whole batch). The parsers, the prediction network and the output layer then run over all
 tokens at once. Only live slots are ever computed.
 
@@ -13,7 +13,7 @@ tokens at once. Only live slots are ever computed.
 and `torch.jit.trace` are refused, because they would keep one tree for all sentences.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -29,9 +29,10 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from transformers.utils import logging
 from transformers.utils.generic import can_return_tuple
 
-from .checks_som import restarts, unreachable, wrong_siblings
+from .checks_som import validate_inputs, validate_labels, validate_tags
 from .configuration_som import SOMConfig
-from .layout_som import NONE, Batch, Forest, Layout, on_device, on_host, shift
+from .exploring_som import Climbed, Growth, certain, choose, collect_growth, gumbel_noise, live_slots, slices
+from .layout_som import NONE, Batch, Forest, Layout, on_device, shift
 from .operators_som import (
     Composed,
     ComposeRows,
@@ -293,36 +294,6 @@ class Tagged(NamedTuple):
     loss: Tensor | None  # summed cross-entropy over the labelled nodes
 
 
-class Growth(NamedTuple):
-    """What exploring found: decisions, the logits they were drawn from, and every subtree it composed."""
-
-    depths: Tensor  # (P,) on the CPU, as are the next two
-    token: Tensor  # (rows,) the token each subtree ends at
-    at: Tensor  # (rows,) its depth
-    attach_logits: Tensor  # (P, N)
-    subtrees: Tensor  # (rows, D)
-    composed: Composed | None  # of the rows, if they are to be learnt from and the cell gives it
-
-
-class Climbed(NamedTuple):
-    """Candidates above the leaves of n tokens, from the deepest depth up to the root."""
-
-    order: Tensor  # (n,) the tokens, deepest first
-    depths: Tensor  # (n,) of the tokens, on the CPU
-    counts: list[int]  # how many of the first tokens have a candidate at depth 0, 1, …
-    candidates: list[Tensor]  # (counts[e], D) each
-    composed: list[Composed]  # the same with what gradients need, if they are to be learnt from and the cell gives it
-
-    def tables(self, leaf_places: Tensor, leaves: Tensor, first_places: Tensor) -> tuple[Tensor, Tensor]:
-        """Where leaves and candidates lie in tables of all slots (N + 1, B), and what these are; `first_places` (N, 1)
-        are those of the first token."""
-        if not self.counts:
-            return leaf_places, leaves
-        grid = first_places[: len(self.counts)] + self.order  # (depths, n)
-        places = [places[:count] for places, count in zip(grid, self.counts, strict=True)]
-        return torch.cat([leaf_places, *reversed(places)]), torch.cat([leaves, *self.candidates])
-
-
 class Prediction(NamedTuple):
     """What the prediction network makes of the subtrees."""
 
@@ -333,43 +304,6 @@ class Prediction(NamedTuple):
     prefix_place: Tensor | None = None  # (B * K + P',) the row of each: those of the state, then the new ones
 
 
-def certain(attach_logits: Tensor, e: Tensor, inside: Tensor) -> Tensor:
-    """Logits (R, N) of p that leave pieces inside of words no choice but to attach at e (R,)."""
-    only = torch.full_like(attach_logits, -torch.inf).scatter(1, e[:, None], 0)
-    return torch.where(inside[:, None], only, attach_logits)
-
-
-def choose(logits: Tensor, sample: bool) -> Tensor:
-    """Index of the largest logit, or of one drawn from their softmax, without waiting for the device."""
-    return (logits + gumbel_noise(logits) if sample else logits).argmax(dim=-1)
-
-
-def gumbel_noise(like: Tensor) -> Tensor:
-    """Noise that makes the largest of some logits a draw from their softmax."""
-    return torch.empty_like(like).exponential_().log_().neg_()
-
-
-def slices(sizes: Sequence[int]) -> Iterator[slice]:
-    """Pieces of these sizes, one after the other.
-
-    >>> list(slices([2, 1]))
-    [slice(0, 2, None), slice(2, 3, None)]
-    """
-    end = 0
-    for size in sizes:
-        yield slice(end, end + size)
-        end += size
-
-
-def live_slots(depth: Tensor, slots: int) -> Tensor:
-    """(…, slots): the attachments that are possible from a depth, whatever their scores; none at masked tokens.
-
-    >>> live_slots(torch.tensor([0, 5, NONE]), 3).int().tolist()
-    [[1, 0, 0], [1, 1, 1], [0, 0, 0]]
-    """
-    return torch.arange(slots, device=depth.device) <= depth[..., None]
-
-
 # ---------------------------------------------------------------------------------------------- model
 
 
@@ -377,6 +311,7 @@ Model = TypeVar("Model", bound="SOMPreTrainedModel")
 
 
 class SOMPreTrainedModel(PreTrainedModel):
+    config: SOMConfig
     config_class = SOMConfig
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
@@ -466,10 +401,12 @@ class SOMModel(SOMPreTrainedModel):
         and `node_tag` (B, T), -100 for none, are the labels of the tags, which `output_tags` asks for. Without
         `predict` sentences are parsed and nothing else: no p', no states that predict words, no cache."""
         state = None if past_key_values is None else getattr(past_key_values, "state", None)
-        tagging = self.check_tags(leaf_tag, node_tag, output_tags, first_sibling, state)
+        tagging = validate_tags(self.config, leaf_tag, node_tag, output_tags, first_sibling, state)
         labels = {"first_sibling": first_sibling, "depths": depths, "leaf_tag": leaf_tag, "node_tag": node_tag}
         positions = kwargs.get("position_ids")
-        host = self.check_inputs(input_ids, inputs_embeds, attention_mask, past_key_values, positions, labels)
+        inputs = (input_ids, inputs_embeds, attention_mask, past_key_values, positions, labels)
+        continues = self.continues if self.config.word_pieces else None
+        host = validate_inputs(self.config, *inputs, continues, self.training)
         words = inputs_embeds if input_ids is None else self.embed(input_ids)  # (B, T, D)
         assert words is not None  # one of both was given, or the inputs would have been refused
         marginal = self.wants_mixture(marginal, given=depths is not None)
@@ -771,27 +708,7 @@ class SOMModel(SOMPreTrainedModel):
             keys.flatten(0, 1).index_copy_(0, places, self.parser.keys(subtrees).to(x.dtype))
             depth = depth if inside is None else depth - inside[words].long()
             width = min(len(climbs[-1].counts) + 1, N)
-        return self.growth(climbs, x, attach_logits, tokens, token_of)
-
-    def growth(
-        self, climbs: list[Climbed], x: Tensor, attach_logits: Tensor, tokens: Tensor, token_of: Tensor
-    ) -> Growth:
-        """What exploring found, token by token again."""
-        taken, token, at, first = [tokens[:0]], [tokens[:0]], [tokens[:0]], 0
-        for climbed in climbs:
-            taken.append(climbed.depths)
-            order = first + climbed.depths.argsort(descending=True, stable=True)
-            for e, count in reversed(list(enumerate(climbed.counts))):
-                token.append(order[:count])
-                at.append(torch.full((count,), e))
-            first += len(order)
-        depths = torch.empty_like(tokens).index_copy_(0, tokens, torch.cat(taken))
-        logits = torch.empty_like(attach_logits).index_copy_(0, token_of, attach_logits)
-        made = [composed for climbed in climbs for composed in climbed.composed]
-        composed = Composed.joined(made) if made else None
-        candidates = [x[:0], *(subtrees for climbed in climbs for subtrees in climbed.candidates)]
-        subtrees = torch.cat(candidates) if composed is None else composed.subtrees
-        return Growth(depths, tokens[torch.cat(token)], torch.cat(at), logits, subtrees, composed)
+        return collect_growth(climbs, x, attach_logits, tokens, token_of)
 
     def climb(self, leaf: Tensor, memory: Tensor, depth: Tensor, learning: bool = False) -> Climbed:
         """C[e] = cell(M[e], C[e + 1]) from the deepest e up to the root, for the rows where e is live only.
@@ -893,115 +810,6 @@ class SOMModel(SOMPreTrainedModel):
             return own
         return torch.where(known > 0, known - 1, own)
 
-    def check_tags(
-        self,
-        leaf_tag: Tensor | None,
-        node_tag: Tensor | None,
-        output_tags: bool,
-        first_sibling: Tensor | None,
-        state: SOMState | None,
-    ) -> bool:
-        """Whether tags are asked for; validates how, but not the labels themselves."""
-        given = [tag is not None for tag in (leaf_tag, node_tag)]
-        if not any(given) and not output_tags:
-            return False
-        if not self.config.tree_tags:
-            raise ValueError("this model has no tags: its configuration's tree_tags are empty")
-        if any(given) and not (all(given) and first_sibling is not None):
-            raise ValueError("leaf_tag, node_tag and first_sibling label a tree together: expected all or none")
-        if state is not None:
-            raise ValueError("tags are of whole sentences and cannot be combined with past_key_values")
-        for name, tag in {"leaf_tag": leaf_tag, "node_tag": node_tag}.items():
-            if tag is None or first_sibling is None:
-                continue
-            if tag.shape != first_sibling.shape:
-                raise ValueError(f"{name} must have the shape {tuple(first_sibling.shape)}, got {tuple(tag.shape)}")
-        return True
-
-    def check_inputs(
-        self,
-        input_ids: Tensor | None,
-        inputs_embeds: Tensor | None,
-        attention_mask: Tensor | None,
-        past_key_values: SOMCache | None,
-        position_ids: Tensor | None,
-        labels: dict[str, Tensor | None],
-    ) -> dict[str, Tensor]:
-        """Validates the inputs before any computation. Returns what is known of the tokens, numbers (B, T) on the CPU:
-        the inputs and labels that were given; `mask`, if some tokens are masked; `inside`, which tokens continue a
-        word, in a model of pieces; `before`, how deep the state is."""
-        exporting = torch.compiler.is_compiling() and not torch.compiler.is_dynamo_compiling()
-        if exporting or torch.jit.is_tracing():
-            raise NotImplementedError("a SOM cannot be exported: the tree decides what is computed")
-        tokens = inputs_embeds if input_ids is None else input_ids
-        if tokens is None or (input_ids is not None and inputs_embeds is not None):
-            raise ValueError("exactly one of input_ids and inputs_embeds must be given")
-        if tokens.ndim != (3 if input_ids is None else 2) or tokens.numel() == 0:
-            raise ValueError(f"the input must be (batch, tokens) with at least one token, got {tuple(tokens.shape)}")
-        if input_ids is None and tokens.shape[2] != self.config.hidden_size:
-            raise ValueError(f"inputs_embeds must end in hidden_size {self.config.hidden_size}, got {tokens.shape[2]}")
-        B, T = tokens.shape[:2]
-        for name, tensor in labels.items():
-            if tensor is not None and tensor.shape != (B, T):
-                raise ValueError(f"{name} must have the tokens' shape {(B, T)}, got {tuple(tensor.shape)}")
-        if position_ids is not None and position_ids.shape not in ((B, T), (1, T), (T,)):
-            raise ValueError(f"position_ids must have the tokens' shape {(B, T)}, got {tuple(position_ids.shape)}")
-        if attention_mask is not None and (attention_mask.shape[:-1] != (B,) or attention_mask.shape[-1] < T):
-            raise ValueError(f"attention_mask must cover the tokens' {(B, T)}, got {tuple(attention_mask.shape)}")
-        if past_key_values is not None and not isinstance(past_key_values, SOMCache):
-            raise ValueError(f"past_key_values must be a SOMCache, got a {type(past_key_values).__name__}")
-        state = None if past_key_values is None else past_key_values.state
-        if state is not None and len(state.depth) != B:
-            raise ValueError(f"past_key_values hold {len(state.depth)} sequences, the input has {B}")
-        if state is not None and labels["first_sibling"] is not None:
-            raise ValueError("first_sibling labels whole sentences and cannot be combined with past_key_values")
-        if input_ids is None and self.config.word_pieces:
-            raise ValueError("a model of word pieces needs input_ids, which tell where words begin")
-        mask = None if attention_mask is None else attention_mask[:, -T:].bool()
-        positions = None if position_ids is None else position_ids.expand(B, T)
-        known = {"input_ids": input_ids, "mask": mask, "positions": positions, **labels}
-        if self.config.word_pieces and input_ids is not None:
-            known["inside"] = self.continues[input_ids.clamp(0, self.config.vocab_size - 1)]
-        host = on_host({**known, "before": None if state is None else state.depth[:, None].expand(B, T)})
-        return self.check_numbers(host)
-
-    def check_numbers(self, host: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The checks that look at numbers."""
-        names = ("input_ids", "mask", "positions", "first_sibling", "depths", "inside", "before")
-        input_ids, mask, positions, first_sibling, depths, inside, before = (host.get(name) for name in names)
-        before = None if before is None else before[:, 0]
-        if mask is not None:
-            mask = None if mask.all() else mask.bool()
-            host = {name: numbers for name, numbers in host.items() if name != "mask"}
-            host |= {} if mask is None else {"mask": mask}
-        if inside is not None:  # the first token of a row continues no word
-            begins = (torch.ones_like(inside) if mask is None else mask).cumsum(1) == 1
-            begins = begins if before is None else begins & (before < 0)[:, None]
-            inside = host["inside"] = inside.bool() & ~begins
-        vocab_size, rules = self.config.vocab_size, {}
-        if input_ids is not None:
-            rules[f"input_ids must be in 0…{vocab_size - 1}"] = (input_ids < 0) | (input_ids >= vocab_size)
-        if first_sibling is not None:
-            must_label = self.training and depths is None and self.config.oracle == "static"
-            rule = "first_sibling must point at an earlier token of its row (-1 at the first token"
-            rule += " and, for the static oracle, no -100)" if must_label else ", -100 for no label)"
-            rules[rule] = wrong_siblings(first_sibling, mask) & (must_label | (first_sibling != NONE))
-        if depths is not None:
-            rule = f"depths must start at 0 and then be in 1…min(depth before + 1, {self.config.num_slots})"
-            rules[rule] = unreachable(depths, mask, before, self.config.num_slots, inside)
-        for name in host.keys() & {"leaf_tag", "node_tag"}:
-            tag, rule = host[name], f"{name} must be in 0…{len(self.config.tree_tags) - 1}, or -100 for none"
-            rules[rule] = (tag != NONE) & ((tag < 0) | (tag >= len(self.config.tree_tags)))
-        if positions is not None:
-            rule = "position_ids must increase along a row, since a row is one sentence (packed sentences need rows)"
-            rules[rule] = restarts(positions, mask, before)
-        broken = torch.stack([wrong.any() for wrong in rules.values()]).tolist() if rules else []
-        for (rule, wrong), found in zip(rules.items(), broken, strict=True):
-            if found:
-                row, column = wrong.nonzero()[0].tolist()
-                raise ValueError(f"{rule}: not so in row {row}, column {column}")
-        return host
-
 
 class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
     """A SOM with its output layer, tied to the input embedding.
@@ -1081,7 +889,7 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         num_items, shift_labels = kwargs.pop("num_items_in_batch", None), kwargs.pop("shift_labels", None)
         for given in (labels, shift_labels):
             if given is not None:
-                self.check_labels(given, input_ids if inputs_embeds is None else inputs_embeds)
+                validate_labels(self.config, given, input_ids if inputs_embeds is None else inputs_embeds)
         out = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -1127,18 +935,6 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
             leaf_tag_logits=out.leaf_tag_logits,
             node_tag_logits=out.node_tag_logits,
         )
-
-    def check_labels(self, labels: Tensor, tokens: Tensor | None) -> None:
-        """Validates labels before any computation."""
-        shape = labels.shape if tokens is None else tokens.shape[:2]
-        if labels.shape != shape:
-            raise ValueError(f"labels must have the tokens' shape {tuple(shape)}, got {tuple(labels.shape)}")
-        labels = labels.cpu()
-        wrong = (labels != NONE) & ((labels < 0) | (labels >= self.config.vocab_size))
-        if wrong.any():
-            row, column = wrong.nonzero()[0].tolist()
-            rule = f"labels must be in 0…{self.config.vocab_size - 1}, or -100 for none"
-            raise ValueError(f"{rule}: not so in row {row}, column {column}")
 
     def weigh(self, lm_loss: Tensor | None, structure_loss: Tensor | None, tag_loss: Tensor | None) -> Tensor | None:
         weighted = [

@@ -24,7 +24,8 @@ from torch import Tensor
 from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerBase
 
-from .modeling_som import SOMForCausalLM, SOMModelOutput, live_slots
+from .exploring_som import live_slots
+from .modeling_som import SOMForCausalLM, SOMModelOutput
 from .search_som import Cloud, agreed_tree, beam_search, particle_filter, predict_mixtures, word_log_probs
 from .sentences_som import Sentence, encode
 from .tags_som import Labels, decode_labels
@@ -137,6 +138,8 @@ def score(
     methods of many trees for them.
     """
     method = Method.of(model, method, k, seed, depths is not None)
+    if any(isinstance(sequence, str) for sequence in sequences):
+        raise ValueError("expected lists of token ids, got a text: som.log_likelihood scores texts")
     if any(len(sequence) == 0 for sequence in sequences):
         raise ValueError("a sequence to score needs at least one token, BOS")
     scorers = {"greedy": greedy, "marginal": marginal}
@@ -375,16 +378,19 @@ def many_trees(model: SOMForCausalLM, batch: Padded, method: Method, entropies: 
 
     For entropies the sentences are read with one more token: its cost is nothing to them, but what is expected."""
     lengths = batch.mask.sum(dim=1).tolist()
-    results = [Scored([], [0], prefix_log_probs=[], entropies=[] if entropies else None) for _ in lengths]  # BOS alone
-    ids, mask = one_longer(batch, model.config.eos_token_id) if entropies else (batch.ids, batch.mask)
+    wanted = ("prefix_log_probs", "entropies") if entropies else ()
+    results = [Scored([], [0], **{name: [] for name in wanted}) for _ in lengths]  # BOS alone
+    ids, mask = batch.ids, batch.mask
+    if entropies:
+        ids, mask = one_longer(batch, model.config.eos_token_id)  # type: ignore[arg-type]  # a number
     for read, cloud in enumerate(method.follow(model, ids, mask, entropies), start=2):
-        costs = zip(results, cloud.log_probs.tolist(), cloud.prefix_log_probs.tolist(), strict=False)
-        for i, (result, log_prob, prefix) in enumerate(costs):
+        for i, (result, log_prob) in enumerate(zip(results, cloud.log_probs.tolist(), strict=False)):
             if result.entropies is not None and cloud.entropies is not None:
                 result.entropies.append(cloud.entropies[i].item())
             if read <= lengths[i]:
                 result.log_probs.append(log_prob)
-                result.prefix_log_probs.append(prefix)  # type: ignore[union-attr]  # a list
+            if read <= lengths[i] and result.prefix_log_probs is not None and cloud.prefix_log_probs is not None:
+                result.prefix_log_probs.append(cloud.prefix_log_probs[i].item())
             if read == lengths[i]:
                 result.depths[:] = agreed_tree(cloud, i)
     return results

@@ -75,8 +75,10 @@ class Cloud(NamedTuple):
     """Some trees of the words read so far, of several sentences, each tree once."""
 
     log_probs: Tensor  # (S,) of the last word, estimated; over a sentence they sum to that of all its words
-    prefix_log_probs: Tensor  # (S,) of the last word after the trees kept before it, before any of the new are dropped
-    entropies: Tensor | None  # (S,) in nats, of the prediction of the last word from those trees, if asked for
+    # if entropies are asked for: (S,) of the last word after the trees kept before it, before any of the new are
+    # dropped; and (S,) in nats, the entropy of the prediction of the last word from those trees
+    prefix_log_probs: Tensor | None
+    entropies: Tensor | None
     sentence: Tensor  # (R,) whose tree it is
     depths: Tensor  # (R, t)
     joint: Tensor  # (R,) log p(w, e) so far
@@ -121,7 +123,8 @@ def beam_search(model: SOMForCausalLM, ids: Tensor, mask: Tensor, k: int, entrop
     """Follows the `k` best trees per sentence of ids (S, T), longest first, and yields, word by word, what they are.
 
     Trees of the same words compete, so none is ahead of another by the words that it has read. A tree's merit is the
-    product of the two opinions of it: that of the joint model, p(w, e), and that of p on its decisions.
+    product of the two opinions of it: that of the joint model, p(w, e), and that of p on its decisions. Without
+    `entropies`, nothing is predicted after attachments that cannot be among the best.
     """
     S, state = len(ids), first_state(model, ids)
     sentence, depths = torch.arange(S), torch.zeros(S, 1, dtype=torch.long)
@@ -130,16 +133,19 @@ def beam_search(model: SOMForCausalLM, ids: Tensor, mask: Tensor, k: int, entrop
         R = int((sentence < S).sum())  # trees of the sentences that go on, which come first
         sentence, joint, merit, depths, total = sentence[:R], joint[:R], merit[:R], depths[:R], total[:S]
         step = Step.of(model, state, ids[:, t], sentence)
-        source, attach = step.posterior.isfinite().nonzero(as_tuple=True)  # every tree with every attachment
-        gain, entropy = step.gains(source, attach, joint - total[sentence] if entropies else None, sentence)
+        if entropies:
+            source, attach = step.posterior.isfinite().nonzero(as_tuple=True)  # every tree with every attachment
+            gain, entropy = step.gains(source, attach, joint - total[sentence], sentence)
+        else:
+            (source, attach, gain), entropy = step.contenders(merit, sentence, k), None
         joint, merit = joint[source] + gain, merit[source] + gain + step.posterior[source, attach]
-        prefix = logsumexp_of_each(sentence[source], joint, S)
+        prefix = logsumexp_of_each(sentence[source], joint, S) - total if entropies else None
         kept = best_of_each(sentence[source], merit, k)
         source, attach, joint, merit = source[kept], attach[kept], joint[kept], merit[kept]
         sentence, depths = sentence[source], torch.cat([depths[source], attach[:, None] + 1], dim=1)
         before, total = total, logsumexp_of_each(sentence, joint, S)
         state = step.attach(source, attach)
-        yield Cloud(total - before, prefix - before, entropy, sentence, depths, joint, merit)
+        yield Cloud(total - before, prefix, entropy, sentence, depths, joint, merit)
 
 
 def first_state(model: SOMForCausalLM, ids: Tensor) -> SOMState:
@@ -177,10 +183,10 @@ class Step:
         tree's `share` of its `sentence` is given (R,), the entropy of what all of a sentence's predict (S,).
 
         The attachment of a piece inside a word is no event: p' speaks of the next word, so all its guesses count."""
-        inside = None if self.inside is None or not self.inside.any() else self.inside.cpu()
-        if inside is None and share is None:
-            return self.prior[source, attach] + word_log_probs(self.model, *self.words_after(source, attach)), None
-        row, e = self.prior.isfinite().nonzero(as_tuple=True)  # every guess of every tree
+        every, asked = self.prior.isfinite(), torch.zeros_like(self.prior, dtype=torch.bool)
+        asked[source, attach] = True
+        asked |= every & (self.is_inside() & asked.any(dim=1))[:, None]
+        row, e = (asked if share is None else every).nonzero(as_tuple=True)
         states, words = self.words_after(row, e)
         if share is None or sentence is None:
             log_probs, entropies = word_log_probs(self.model, states, words), None
@@ -188,8 +194,28 @@ class Step:
             sizes, weights = sentence[row].bincount(), share[row] + self.prior[row, e]
             log_probs, entropies = predict_mixtures(self.model, states, words, sizes, weights)
         joint = torch.full_like(self.prior, -torch.inf).index_put((row, e), self.prior[row, e] + log_probs)
-        gain = joint[source, attach]
-        return gain if inside is None else torch.where(inside[source], joint.logsumexp(1)[source], gain), entropies
+        return torch.where(self.is_inside()[source], joint.logsumexp(dim=1)[source], joint[source, attach]), entropies
+
+    def contenders(self, merit: Tensor, sentence: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Trees, attachments and gains: all that can be among the `k` best of a sentence when their gains are added.
+
+        No word is likelier than 1, so p and p' say what an attachment can reach at best. Those that can reach most are
+        tried first; most of the others cannot reach the worst of these, and need no prediction."""
+        source, attach = self.posterior.isfinite().nonzero(as_tuple=True)
+        before = merit[source] + self.posterior[source, attach]
+        bound = before + self.prior[source, attach].masked_fill(self.is_inside()[source], 0)
+        group = sentence[source]
+        first = best_of_each(group, bound, k)
+        gain, _ = self.gains(source[first], attach[first])
+        worst = torch.full_like(merit, torch.inf).scatter_reduce(0, group[first], before[first] + gain, "amin")
+        within = (bound >= worst[group]).index_fill(0, first, False).nonzero()[:, 0]
+        gain = torch.cat([gain, self.gains(source[within], attach[within])[0]])
+        chosen = torch.cat([first, within])
+        return source[chosen], attach[chosen], gain
+
+    def is_inside(self) -> Tensor:
+        """(R,) on the CPU: where the token continues a word."""
+        return torch.zeros(len(self.prior), dtype=torch.bool) if self.inside is None else self.inside.cpu()
 
     def words_after(self, source: Tensor, attach: Tensor) -> tuple[Tensor, Tensor]:
         """The states (P, D) that predict after the attachments, and the words (P,)."""

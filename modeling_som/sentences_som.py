@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from bisect import bisect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
 
@@ -117,11 +117,13 @@ def encode(
 
 
 def check_words(text: Sequence[str], words: bool) -> None:
-    """Refuse what is no list of words."""
+    """Refuse what is not a list of words."""
+    if isinstance(text, Mapping) or not isinstance(text, Iterable):
+        raise ValueError(f"expected one sentence, a text or a list of words, got {text!r}"[:200])
     for place, word in enumerate(text):
         if not isinstance(word, str):
             raise ValueError(f"expected one sentence, a text or a list of words, got a list with {word!r}"[:200])
-        if not words and len(word.split()) > 1:
+        if not words and any(map(str.isspace, word)):
             hint = "several sentences go to the function for many, words with spaces need words=True"
             raise ValueError(f"expected a list of words, but element {place} has spaces: {word[:60]!r}; {hint}")
 

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from som.syntax import read_treebank as read_treebank
     from som.training import train as train
 
+    __version__: str
+
 ROOMS = {
     "modeling_som.scoring_som": ("Method", "log_likelihood", "score"),
     "som.data": ("SOMCollator", "prepare", "treebank_dataset"),

@@ -139,7 +139,7 @@ def add_word_counts(data: str | Path, checkpoint: str | Path) -> None:
 
 
 def treebank_dataset(
-    paths: Sequence[str | Path], tokenizer: PreTrainedTokenizerFast, tree_tags: Sequence[str] = ()
+    paths: str | Path | Sequence[str | Path], tokenizer: PreTrainedTokenizerFast, tree_tags: Sequence[str] = ()
 ) -> Dataset:
     """The sentences of treebank files as rows for the `Trainer`, in memory, such as for fine-tuning a model.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -166,6 +167,8 @@ def evaluate(
 
     Options are those of `som.score`.
     """
+    if isinstance(examples, str | Path):
+        raise ValueError(f"expected examples, as som.read_treebank has them, got a path: {examples}")
     method = Method.of(model, method, k, seed, gold)
     examples, slots = list(examples), model.config.num_slots
     sentences = [encode(tokenizer, example.words, words=True) for example in examples]

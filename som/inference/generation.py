@@ -121,6 +121,8 @@ def check_request(
     model: SOMForCausalLM, prompt: str, n: int, max_depth: int | None, template: str | None, allow: Allow | None
 ) -> None:
     """Validates the arguments."""
+    if not isinstance(prompt, str):
+        raise ValueError(f"expected a text to continue, got {prompt!r}"[:200])
     if n < 1:
         raise ValueError(f"expected at least 1 text to make, got {n}")
     if max_depth is not None and max_depth < 1:

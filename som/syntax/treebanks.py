@@ -46,7 +46,7 @@ class Example:
     relations: tuple[str, ...] | None = field(default=None, compare=False)
 
 
-def read_treebank(paths: Iterable[str | Path]) -> Iterator[Example]:
+def read_treebank(paths: str | Path | Iterable[str | Path]) -> Iterator[Example]:
     """Every sentence of the files and folders, in their order."""
     for path in treebank_files(paths):
         for example in read_file(path):
@@ -77,10 +77,10 @@ def read_file(path: Path, lines: range = ALL_LINES) -> Iterator[Example | Treeba
 # Files
 
 
-def treebank_files(paths: Iterable[str | Path]) -> list[Path]:
+def treebank_files(paths: str | Path | Iterable[str | Path]) -> list[Path]:
     """The files named, and the treebank files in the folders named, sorted by name."""
     files: list[Path] = []
-    for path in map(Path, paths):
+    for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
         if path.is_dir():
             inside = [
                 file for file in files_in(path) if file.name.lower().removesuffix(".gz").endswith(TREEBANK_SUFFIXES)

@@ -31,7 +31,7 @@ def teach(
         raise ValueError("teachers need a student that learns the oracle's next attachment")
     models = []
     for teacher in teachers:
-        model = load_of_same_words(teacher, student, tokenizer)
+        model = load_with_same_vocabulary(teacher, student, tokenizer)
         if model.config.word_pieces != student.config.word_pieces:
             raise ValueError(f"{teacher}: expected a teacher that attaches pieces of words as the student does")
         if model.config.num_slots != student.config.num_slots or not model.config.prediction_network:
@@ -41,7 +41,7 @@ def teach(
     student.register_forward_hook(Teachers(models), with_kwargs=True)
 
 
-def load_of_same_words(
+def load_with_same_vocabulary(
     path: str, like: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, kind: type[PreTrainedModel] = SOMForCausalLM
 ) -> PreTrainedModel:
     """The model of a checkpoint, which must have the same vocabulary as another one."""
@@ -79,7 +79,7 @@ class Teachers:
         agreed = before & F.pad((output.depths == output.oracle_depths)[:, 1:], (0, 1))
         with torch.no_grad():
             told = teacher.model(
-                input_ids=torch.where(labels == NONE, teacher.config.bos_token_id, labels),  # only BOS has no label
+                input_ids=labels.masked_fill(labels == NONE, teacher.config.bos_token_id or 0),  # BOS has none
                 attention_mask=(output.depths != NONE).long(),
                 depths=output.depths,
                 use_cache=False,

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from configuration_som import SOMConfig
 from modeling_som import SOMForCausalLM
 from modeling_som.tokenization_som import continuing_tokens, never_generated
-from som.training.distillation import load_of_same_words
+from som.training.distillation import load_with_same_vocabulary
 from som.training.settings import START_SETTINGS, TrainSettings
 
 Builder = Callable[[TrainSettings, PreTrainedTokenizerFast], PreTrainedModel]
@@ -37,7 +37,7 @@ def begin_with(
     kind: type[PreTrainedModel] = SOMForCausalLM,
 ) -> None:
     """Copy the weights of a checkpoint of some kind, which must fit; parts that it does not have stay as they are."""
-    other = load_of_same_words(start, model, tokenizer, kind)
+    other = load_with_same_vocabulary(start, model, tokenizer, kind)
     for name in (*START_SETTINGS, "layer_norm_eps"):
         wanted, found = (getattr(one.config, name, None) for one in (model, other))
         if wanted != found:

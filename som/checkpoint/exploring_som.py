@@ -1,0 +1,1 @@
+../../modeling_som/exploring_som.py
