@@ -79,7 +79,7 @@ class SOMConfig(PreTrainedConfig):
             if not (key.startswith("_") or key in LIBRARY_KEYS or hasattr(PreTrainedConfig, key)):
                 similar = get_close_matches(key, [one.name for one in fields(self)], n=1)
                 hint = f"did you mean {similar[0]}?" if similar else "is it one of a newer version?"
-                raise ValueError(f"{key} is no setting of a SOM: {hint}")
+                raise ValueError(f"unknown setting {key} of a SOM: {hint}")
         super().__post_init__(**kwargs)
 
     @property

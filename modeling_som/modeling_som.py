@@ -973,6 +973,11 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         words = words.unflatten(0, hidden.shape[:2])
         return repeat_in_holes(words, batch.real) if batch is not None and batch.has_holes else words, total
 
+    def word_logits(self, states: Tensor) -> Tensor:
+        """(…, V): which words are expected after states (…, D) such as `SOMModel.predicting_state` gives."""
+        logits = linear(self.lm_head, states)
+        return logits.to(torch.promote_types(logits.dtype, torch.float32))
+
     def next_words(self, hidden: Tensor, targets: Tensor, position: Tensor | None, rows: int) -> tuple[Tensor, Tensor]:
         """Logits (rows, V) and their summed cross-entropy at once."""
         device = hidden.device.type

@@ -57,7 +57,7 @@ class SentencePipeline(Pipeline):
         """Options of the text, of the reading, and of the result, of which there are none."""
         known = (*self.text_options, *self.reading_options)
         if unknown := [name for name in options if name not in known]:
-            raise ValueError(f"{unknown[0]} is no option of the pipeline, which has {', '.join(known)}")
+            raise ValueError(f"unknown option {unknown[0]}: the pipeline has {', '.join(known)}")
         of_text, of_reading = (
             {name: options[name] for name in names if name in options}
             for names in (self.text_options, self.reading_options)

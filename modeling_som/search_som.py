@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from .modeling_som import SOMForCausalLM
-from .operators_som import chunk_on, linear
+from .operators_som import chunk_on
 from .state_som import SOMState
 
 
@@ -22,11 +22,10 @@ def word_log_probs(model: SOMForCausalLM, states: Tensor, words: Tensor) -> Tens
     rows = max(1, chunk_on(states) // model.config.vocab_size)
     parts = [torch.empty(0, dtype=torch.float64)]
     for state, word in zip(states.split(rows), words.split(rows), strict=True):
-        logits = linear(model.lm_head, state)
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))  # (rows, V)
+        logits = model.word_logits(state)  # (rows, V)
         log_probs = logits.gather(1, word[:, None])[:, 0] - logits.logsumexp(dim=1)
         parts.append(log_probs.cpu().double())
-    return torch.cat(parts)
+    return refuse_nan(torch.cat(parts), "words")
 
 
 class Mixtures(NamedTuple):
@@ -50,8 +49,7 @@ def predict_mixtures(
     parts = [Mixtures(torch.empty(0, dtype=torch.float64), torch.empty(0, dtype=torch.float64))]
     tables = (states.split(rows), words.split(rows), sizes.split(counts.tolist()), log_weights.split(rows))
     for state, word, size, log_weight in zip(*tables, strict=True):
-        logits = linear(model.lm_head, state)
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))  # (rows, V)
+        logits = model.word_logits(state)  # (rows, V)
         logits = logits - logits.amax(dim=1, keepdim=True)
         log_prob, share = logits.gather(1, word[:, None])[:, 0], logits.exp_()
         total = share.sum(dim=1)
@@ -59,15 +57,20 @@ def predict_mixtures(
         bags = torch.arange(len(share), device=share.device), (size.cumsum(0) - size).to(share.device)
         mixed = embedding_bag(bags[0], share, bags[1], mode="sum", per_sample_weights=weight)  # (groups, V)
         entropy = torch.special.entr(mixed).sum(dim=1)
-        parts.append(Mixtures((log_prob - total.log()).cpu().double(), entropy.cpu().double()))
+        log_prob = refuse_nan((log_prob - total.log()).cpu().double(), "words")
+        parts.append(Mixtures(log_prob, entropy.cpu().double()))
     return Mixtures(*map(torch.cat, zip(*parts, strict=True)))
 
 
 def log_softmax(logits: Tensor) -> Tensor:
     """(R, N) on the CPU, in double precision; refuses what is no distribution."""
-    log_probs = logits.cpu().double().log_softmax(dim=1)
+    return refuse_nan(logits.cpu().double().log_softmax(dim=1), "attachments")
+
+
+def refuse_nan(log_probs: Tensor, of: str) -> Tensor:
+    """The log-probabilities, if they are numbers."""
     if log_probs.isnan().any():
-        raise ValueError("the model's scores of attachments are not numbers (NaN): its weights are not finite")
+        raise ValueError(f"the model's scores of {of} are not numbers (NaN): its weights are not finite, or overflow")
     return log_probs
 
 

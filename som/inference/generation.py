@@ -25,7 +25,6 @@ from transformers import (
 )
 
 from modeling_som import SOMCache, SOMForCausalLM
-from modeling_som.operators_som import linear
 from modeling_som.scoring_som import Method, evaluating, label_trees, score
 from modeling_som.search_som import Step, log_softmax
 from modeling_som.sentences_som import Sentence, encode, encode_words, offsets_in, running_text
@@ -295,7 +294,7 @@ def steered(
         attach = pick(prior + allowed_mask(allow, active, state.depth.tolist(), prior.shape[1]), noise)
         hidden = som.predicting_state(state, rows.to(model.device), attach.to(model.device))
         ids: Any = torch.tensor([one.ids for one in active], device=model.device)
-        logits: Any = linear(model.lm_head, hidden)
+        logits: Any = model.word_logits(hidden)
         words = pick(processors(ids, logits).cpu().double().log_softmax(dim=1), noise)
         words = words if token is None else torch.full_like(words, token)
         step = Step.of(model, state, words.to(model.device), rows)

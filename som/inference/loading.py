@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.utils import logging
@@ -50,6 +51,9 @@ def load_checkpoint(
         check_json_files(Path(path))
         check_kind(path, kind)
         model = load_weights(path, kind)
+    with quiet(), damage_reported(path, "its tokenizer"):
+        if Path(path).is_dir() and not (Path(path) / "tokenizer.json").is_file():
+            raise CheckpointError(f"{path}: expected a checkpoint with its tokenizer, found no tokenizer.json")
         tokenizer = load_tokenizer(path)
     if None in (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id):
         raise CheckpointError(f"{path}: expected a tokenizer with tokens for beginning, end and padding")
@@ -125,7 +129,7 @@ class CheckpointError(ValueError):
 
 
 @contextmanager
-def damage_reported(path: str | Path) -> Iterator[None]:
+def damage_reported(path: str | Path, part: str = "the model") -> Iterator[None]:
     """Turns what libraries raise over damaged files, each another thing, into a `CheckpointError`."""
     try:
         yield
@@ -135,8 +139,10 @@ def damage_reported(path: str | Path) -> Iterator[None]:
         raise CheckpointError(f"{path}: expected a checkpoint: model.safetensors is damaged: {error}") from error
     except Exception as error:
         reason = " ".join(str(error).split("\n")[:2])
-        if not isinstance(error, OSError | ValueError):
-            reason = f"a file in it is damaged: {reason.rpartition('Error: ')[2]}"
+        if isinstance(error, StrictDataclassError):
+            reason = f"config.json: {reason.rpartition('Error: ')[2]}"
+        elif not isinstance(error, OSError | ValueError):
+            reason = f"a file of {part} is damaged"
         elif isinstance(error, OSError) and not Path(path).is_dir():
             reason = "no such folder, and no such model on the Hub"
         raise CheckpointError(f"{path}: expected a checkpoint: {reason}") from error

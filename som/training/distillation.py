@@ -17,7 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from modeling_som import SOMForCausalLM
 from modeling_som.layout_som import NONE
-from modeling_som.operators_som import linear, mean
+from modeling_som.operators_som import mean
 from som.inference import load_checkpoint
 
 DEAD = -1e4  # instead of -inf, which times the chance 0 is no number
@@ -84,7 +84,7 @@ class Teachers:
                 depths=output.depths,
                 use_cache=False,
             )
-            words = linear(teacher.lm_head, told.last_hidden_state[agreed])
+            words = teacher.word_logits(told.last_hidden_state[agreed])
         return (
             soft_cross_entropy(output.logits[agreed], words),
             soft_cross_entropy(output.attach_logits[decided].clamp(min=DEAD), told.attach_logits[decided])

@@ -113,7 +113,7 @@ def make_settings(
         if name.startswith("label_smoothing"):
             refuse_label_smoothing()
         if name not in SETTINGS:
-            raise ValueError(f"{name} is no setting; there are {', '.join(SETTINGS)}")
+            raise ValueError(f"unknown setting {name}; there are {', '.join(SETTINGS)}")
     made = TrainSettings(**{**base, **settings})
     check_settings(made)
     return made

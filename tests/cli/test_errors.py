@@ -173,7 +173,16 @@ DAMAGES = {
     ),
     "no vocabulary": (lambda model: (model / "tokenizer.json").write_text(""), "tokenizer.json: expected JSON"),
     "{} vocabulary": (lambda model: (model / "tokenizer.json").write_text("{}"), "found no 'model' in it"),
-    "wrong type": (set_in_config("hidden_size", "x"), "damaged: Field 'hidden_size' expected int, got str"),
+    "no tokenizer": (lambda model: (model / "tokenizer.json").unlink(), "found no tokenizer.json"),
+    "number for a class": (
+        lambda model: (model / "tokenizer_config.json").write_text('{"tokenizer_class": 3}'),
+        "a file of its tokenizer is damaged",
+    ),
+    "number for a vocabulary": (
+        lambda model: (model / "tokenizer.json").write_text('{"model": [], "added_tokens": 3}'),
+        "a file of its tokenizer is damaged",
+    ),
+    "wrong type": (set_in_config("hidden_size", "x"), "config.json: Field 'hidden_size' expected int, got str"),
     "architectures": (set_in_config("architectures", 3), "expected a SOMForCausalLM, found a 3"),
     "no special tokens": (lambda model: (model / "tokenizer_config.json").write_text("{}"), "tokens for beginning"),
 }

@@ -724,6 +724,16 @@ def test_weights_that_are_no_numbers_are_refused(checkpoint, tmp_path):
         som.load(tmp_path)
 
 
+@pytest.mark.parametrize("method", ["greedy", "marginal", "particles", "beam"])
+def test_words_that_overflow_are_one_clear_error(pair, method):
+    model, tokenizer = pair
+    with torch.no_grad():
+        model.lm_head.bias.fill_(math.inf)
+    for use in (parse, surprisals):
+        with pytest.raises(ValueError, match="words are not numbers .NaN.: its weights are not finite, or overflow"):
+            use(model, tokenizer, "the old dog sees a cat", method)
+
+
 @pytest.mark.parametrize("method", ["particles", "beam"])
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
 def test_many_trees_of_weights_that_are_no_numbers_are_one_clear_error(pair, method, wrong):

@@ -527,8 +527,8 @@ def test_weights_that_are_no_numbers_give_logits_of_the_right_shape(settings, wr
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"hiden_size": 3}, "^hiden_size is no setting of a SOM: did you mean hidden_size.$"),
-        ({"colour_scheme": ["nsubj"]}, "^colour_scheme is no setting of a SOM: is it one of a newer version.$"),
+        ({"hiden_size": 3}, "^unknown setting hiden_size of a SOM: did you mean hidden_size.$"),
+        ({"colour_scheme": ["nsubj"]}, "^unknown setting colour_scheme of a SOM: is it one of a newer version.$"),
         ({"num_hidden_layers": 3}, "num_hidden_layers must be 1"),
         ({"oracle": "none"}, "oracle must be one of"),
         ({"next_attachment": "best"}, "next_attachment must be one of"),

@@ -150,7 +150,7 @@ def test_options_can_be_given_once_or_with_every_call(pair):
 
 
 def test_what_cannot_be_meant_is_refused_in_one_line(pair):
-    with pytest.raises(ValueError, match="temperature is no option of the pipeline, which has words, method, k, seed"):
+    with pytest.raises(ValueError, match="unknown option temperature: the pipeline has words, method, k, seed"):
         ParsePipeline(*pair, task="parse", temperature=1)
     with pytest.raises(ValueError, match="method must be one of"):
         ParsePipeline(*pair, task="parse")("dog", method="best")
