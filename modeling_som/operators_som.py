@@ -170,8 +170,8 @@ def compose_levels(
 
 
 class ComposeRows(torch.autograd.Function):
-    """`compose_levels` of a cell, whose gradients take a dozen operators a level, and those of its weights a dozen for
-    all levels together. What has been `composed` before, in the same order, is not computed again."""
+    """`compose_levels` of a cell, whose gradients take a dozen operators per level, and those of its weights a dozen
+    for all levels together. What has been `composed` before, in the same order, is not computed again."""
 
     @staticmethod
     def forward(

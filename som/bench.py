@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,6 +25,7 @@ import torch
 import torch.nn.functional as F
 from rich.table import Table
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
 
@@ -300,7 +302,7 @@ class Timing:
         return self.tokens / statistics.median(self.seconds)
 
     def ratio_to(self, other: Timing) -> dict[str, float]:
-        """How many times the other's tokens a second: median, smallest and largest of the rounds."""
+        """How many times the other's tokens per second: median, smallest and largest of the rounds."""
         rounds = [
             (self.tokens / mine) / (other.tokens / theirs)
             for mine, theirs in zip(self.seconds, other.seconds, strict=True)
@@ -449,6 +451,61 @@ def in_bf16(run: Callable[[], Any]) -> Any:
         return run()
 
 
+# Two processes
+
+
+class TwoProcesses:
+    """Training steps of two processes that share a batch, with distributed data parallelism over gloo.
+
+    They wait between steps, so that other contenders have the machine to themselves; each has half of its threads."""
+
+    def __init__(self, pool: Pool, sentences: int, length: int):
+        context, threads = torch.multiprocessing.get_context("spawn"), max(torch.get_num_threads() // 2, 1)
+        self.folder = tempfile.TemporaryDirectory()
+        self.pipes, ends = zip(*(context.Pipe() for _ in range(2)), strict=True)
+        for rank, end in enumerate(ends):
+            given = (rank, f"file://{self.folder.name}/meet", end, pool, sentences // 2, length, threads)
+            context.Process(target=train_beside, args=given, daemon=True).start()
+
+    def __enter__(self) -> TwoProcesses:
+        return self
+
+    def step(self) -> None:
+        for pipe in self.pipes:
+            pipe.send(True)
+        for pipe in self.pipes:
+            pipe.recv()
+
+    def __exit__(self, *_: object) -> None:
+        for pipe in self.pipes:
+            pipe.send(False)
+        self.folder.cleanup()
+
+
+def train_beside(
+    rank: int, meeting: str, pipe: Connection, pool: Pool, sentences: int, length: int, threads: int
+) -> None:
+    """What each of `TwoProcesses` does: a step when it is told to, with decisions given."""
+    torch.set_num_threads(threads)
+    torch.distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)
+    model, batch = DistributedDataParallel(som()), batch_of(pool, sentences, length, seed=rank)
+    step = training_step(model, lambda: model(**batch).loss)
+    while pipe.recv():
+        step()
+        pipe.send(True)
+    torch.distributed.destroy_process_group()
+
+
+def process_contenders(pool: Pool, together: TwoProcesses, sentences: int, length: int) -> Contenders:
+    """A training step in one process with all threads, and in two with half of them each."""
+    model, batch = som(), batch_of(pool, sentences, length)
+    tokens = sentences * length
+    return {
+        "SOM": (training_step(model, partial(loss_of, model, batch)), tokens),
+        "SOM, two processes": (together.step, tokens),
+    }
+
+
 # How cost grows
 
 
@@ -554,8 +611,8 @@ def bench(
     if peers:
         compared["training, all systems"] = peer_contenders(batch)
     growth = {
-        "tokens a sentence": by_length(pool, 256 if quick else 1024, lengths),
-        "sentences a step": by_batch_size(pool, [8, 64] if quick else [1, 8, 32, 64, 128]),
+        "tokens per sentence": by_length(pool, 256 if quick else 1024, lengths),
+        "sentences per step": by_batch_size(pool, [8, 64] if quick else [1, 8, 32, 64, 128]),
         "slots": by_setting(pool, "num_slots", [15, 60] if quick else [15, 30, 60]),
         "hidden size": by_setting(pool, "hidden_size", [100, 400] if quick else [100, 200, 400, 800]),
         "position": by_position(pool, [10, 100] if quick else [100, 1000, 2000, 4000]),
@@ -563,19 +620,19 @@ def bench(
     report = machine()
     report |= {"compared": {}, "growth": {}}
     for name, contenders in compared.items():
-        timings = time_all(name, contenders, rounds, progress)
-        report["compared"][name] = {
-            who: {"tokens a second": timing.rate, "SOM is faster by": timings["SOM"].ratio_to(timing)}
-            for who, timing in timings.items()
-        }
+        report["compared"][name] = compare_rates(time_all(name, contenders, rounds, progress))
+    with TwoProcesses(pool, 64, 18) as together:
+        name = "training, two processes"
+        contenders = process_contenders(pool, together, 64, 18)
+        report["compared"][name] = compare_rates(time_all(name, contenders, rounds, progress))
     for name, contenders in growth.items():
         timings = time_all(name, contenders, rounds, progress)
         first = next(iter(timings.values()))
         report["growth"][name] = {
-            who: {"tokens a second": timing.rate, "relative": timing.ratio_to(first)}
+            who: {"tokens per second": timing.rate, "relative": timing.ratio_to(first)}
             for who, timing in timings.items()
         }
-    report["operator calls a training step"] = {
+    report["operator calls per training step"] = {
         who: operator_calls(step) for who, (step, _) in compared["training"].items() if who != "matrix products"
     }
     progress("memory")
@@ -584,6 +641,14 @@ def bench(
     )
     report["peak memory of a training step, GiB"] = {name: peak_memory(*size) for name, size in sizes.items()}
     return report
+
+
+def compare_rates(timings: dict[str, Timing]) -> dict[str, dict[str, Any]]:
+    """The rate of each contender, and how many times as fast the SOM is."""
+    return {
+        who: {"tokens per second": timing.rate, "SOM is faster by": timings["SOM"].ratio_to(timing)}
+        for who, timing in timings.items()
+    }
 
 
 def machine() -> dict[str, Any]:
@@ -614,16 +679,16 @@ def bench_tables(report: dict[str, Any]) -> list[Table]:
         table = Table("", "tokens/s", "SOM is faster by", "range", title=name)
         for who, row in rows.items():
             ratio = row["SOM is faster by"]
-            table.add_row(who, f"{row['tokens a second']:,.0f}", f"{ratio['median']:.2f}×", spread(ratio))
+            table.add_row(who, f"{row['tokens per second']:,.0f}", f"{ratio['median']:.2f}×", spread(ratio))
         found.append(table)
     for name, rows in report["growth"].items():
         table = Table(name, "tokens/s", "relative", "range")
         for who, row in rows.items():
             table.add_row(
-                who, f"{row['tokens a second']:,.0f}", f"{row['relative']['median']:.2f}", spread(row["relative"])
+                who, f"{row['tokens per second']:,.0f}", f"{row['relative']['median']:.2f}", spread(row["relative"])
             )
         found.append(table)
-    for name in ("operator calls a training step", "peak memory of a training step, GiB"):
+    for name in ("operator calls per training step", "peak memory of a training step, GiB"):
         table = Table("", name)
         for who, value in report[name].items():
             table.add_row(who, f"{value:,.4g}")
@@ -646,9 +711,9 @@ def bench_figure(report: dict[str, Any]) -> Figure:
     for axes in grid[len(panels) :]:
         axes.remove()
     for axes, (name, rows) in zip(grid, panels.items(), strict=False):
-        rates = [row["tokens a second"] for row in rows.values()]
+        rates = [row["tokens per second"] for row in rows.values()]
         axes.barh(list(rows), rates, color=["tab:orange" if who.startswith("SOM") else "tab:blue" for who in rows])
         axes.invert_yaxis()
         axes.set_title(name)
-        axes.set_xlabel("tokens a second")
+        axes.set_xlabel("tokens per second")
     return figure

@@ -140,7 +140,7 @@ def describe_model(model: SOMForCausalLM) -> dict[str, Any]:
         "oracle": config.oracle,
         "prediction network": "yes" if config.prediction_network else "no",
         "next attachment in training": config.next_attachment,
-        "method unless told": "marginal" if config.marginal else "greedy",
+        "default method": "marginal" if config.marginal else "greedy",
     }
 
 

@@ -73,7 +73,7 @@ class System:
     score: Callable[[Any, Sequence[Sequence[int]]], Iterator[Scored]]
     # (model, sentences) → a binary tree over the words of each sentence
     trees: Callable[[Any, Sequence[Sentence]], Iterator[Tree]] | None = None
-    # for a new run, unless told otherwise: any arguments of `make_settings`, such as beta1
+    # defaults of a new run: any arguments of `make_settings`, such as beta1
     defaults: Mapping[str, Any] = field(default_factory=dict)
     # whose trained models a run may begin with; SOMs begin with SOMs
     starts_with: type[PreTrainedModel] | None = None

@@ -66,7 +66,7 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
         "sentences": lambda split: f"{split['sentences']:,}",
         "skipped, bad": lambda split: f"{split['skipped']:,}",
         "words": lambda split: f"{split['words']:,}",
-        "tokens a word": lambda split: f"{split['tokens'] / split['words']:.2f}",
+        "tokens per word": lambda split: f"{split['tokens'] / split['words']:.2f}",
         "unknown words": lambda split: f"{split['unknown'] / split['words']:.2%}",
         "… class beyond case": lambda split: f"{split['told'] / max(split['unknown'], 1):.2%}",
         "tree depth, max": lambda split: f"{split['depth_max']}",

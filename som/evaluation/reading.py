@@ -501,7 +501,7 @@ class ReadingReport:
         }
 
     def increments(self) -> pd.DataFrame:
-        """One row a word: where it stands in the table, the baseline's log-likelihood and what each measure adds."""
+        """One row per word: where it stands in the table, the baseline's log-likelihood and what each measure adds."""
         numbers = pd.DataFrame({"row": self.rows.index + 1}, index=self.rows.index)
         values = {f"delta_{name}": result.increments for name, result in self.measures.items()}
         values = {"log_likelihood": self.log_likelihoods, **values}

@@ -252,7 +252,7 @@ def with_names(sentences: Sentences) -> Iterator[tuple[Any, Sequence[WordSurpris
 
 
 def word_records(rows: Sequence[WordSurprisal], spillover: int = 0) -> list[dict]:
-    """One record a word, with the measures of so many words before it, as `surprisal_1`, `surprisal_2` …; None where
+    """One record per word, with the measures of so many words before it, as `surprisal_1`, `surprisal_2` …; None where
     the sentence has no such word."""
     records = [asdict(row) for row in rows]
     before = [
@@ -267,12 +267,12 @@ def word_records(rows: Sequence[WordSurprisal], spillover: int = 0) -> list[dict
 
 
 def to_dicts(sentences: Sentences, spillover: int = 0) -> list[dict]:
-    """One record a sentence, nested, for JSON."""
+    """One record per sentence, nested, for JSON."""
     return [{"sentence": name, "words": word_records(rows, spillover)} for name, rows in with_names(sentences)]
 
 
 def to_records(sentences: Sentences, spillover: int = 0) -> list[dict]:
-    """One flat record a word, with its sentence; partial parses as one text, with the last word's depth."""
+    """One flat record per word, with its sentence; partial parses as one text, with the last word's depth."""
     records = []
     for name, rows in with_names(sentences):
         for row, record in zip(rows, word_records(rows, spillover), strict=True):
@@ -304,7 +304,7 @@ def to_tsv(sentences: Sentences, header: bool = True, spillover: int = 0) -> str
 
 
 def plot(sentences: Sequence[Sequence[WordSurprisal]]) -> Figure:
-    """Surprisal by word, one panel a sentence, with the two parts behind it."""
+    """Surprisal by word, one panel per sentence, with the two parts behind it."""
     from matplotlib.figure import Figure
 
     longest = max(map(len, sentences))
