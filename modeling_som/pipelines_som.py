@@ -14,10 +14,11 @@ data set an iterator. A text is one sentence; a tuple of words is one too.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from torch.utils.data import Dataset
 from transformers import Pipeline
 
 from .parses_som import parse_record, parse_sentences
@@ -33,6 +34,11 @@ def named_pipelines() -> dict[str, dict[str, Any]]:
         task: {"impl": f"pipelines_som.{one.__name__}", "pt": ["AutoModelForCausalLM"]}
         for task, one in classes.items()
     }
+
+
+def has_no_rows(inputs: Any) -> bool:
+    """Of a data set that streams, nobody knows."""
+    return hasattr(inputs, "__len__") and not len(inputs)
 
 
 class SentencePipeline(Pipeline):
@@ -53,6 +59,14 @@ class SentencePipeline(Pipeline):
         # the library has put classes in place of their names, with which the configuration cannot be written
         self.model.config.custom_pipelines = named_pipelines()
 
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """As every pipeline, which looks at the first of several inputs, and so needs one."""
+        if isinstance(inputs, list | tuple | Dataset) and has_no_rows(inputs):
+            if isinstance(inputs, tuple):
+                raise ValueError("the text is empty, expected at least one word")
+            return [] if isinstance(inputs, list) else iter(())
+        return super().__call__(inputs, *args, **kwargs)
+
     def _sanitize_parameters(self, **options: Any) -> tuple[dict, dict, dict]:
         """Options of the text, of the reading, and of the result, of which there are none."""
         known = (*self.text_options, *self.reading_options)
@@ -65,6 +79,8 @@ class SentencePipeline(Pipeline):
         return of_text, of_reading, {}
 
     def preprocess(self, input_: Any, **options: Any) -> dict[str, Any]:
+        if isinstance(input_, Mapping) or not hasattr(input_, "__iter__"):
+            raise ValueError(f"expected a text or a tuple of words, got {input_!r}"[:200])
         return {"sentences": encode(self.tokenizer, input_, **options)}
 
     def _forward(self, input_tensors: dict[str, Any], **options: Any) -> Any:

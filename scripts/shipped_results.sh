@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The numbers on the card of the checkpoint that ships, and the card. DATA is a folder with amalgum/, ud/, syntaxgym/ and
+# The numbers of the checkpoint that ships, those on its card, and the card. DATA is a folder with amalgum/, ud/, syntaxgym/ and
 # blimp/, as seen from the project (../shared/data).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,6 +15,7 @@ for name in gum pud partut lines; do
 done
 measure syntaxgym --syntaxgym "$data"/syntaxgym/suites
 measure blimp --blimp "$data"/blimp/blimp.jsonl.gz
+som garden-paths --model som/checkpoint --json results/shipped/garden-paths.json
 rm -f som/checkpoint/README.md  # a link, through which the card would be written
 python -c 'from som.hub import write_card
 names = ("ewt", "ewt-beam", "amalgum", "gum", "pud", "partut", "lines", "syntaxgym", "blimp")

@@ -59,10 +59,17 @@ def check_alike(row: str, results: Sequence[RunResult]) -> None:
 
 def table(rows: Mapping[str, Sequence[RunResult]], columns: Mapping[str, Callable[[RunResult], float | None]]) -> str:
     """A table in Markdown; figures of several seeds as mean ± standard deviation."""
-    lines = ["| | " + " | ".join([*columns, "seeds"]) + " |", "| --- |" + " ---: |" * (len(columns) + 1)]
-    for name, results in rows.items():
-        cells = [figure([column(result) for result in results], title) for title, column in columns.items()]
-        lines.append(f"| {name} | {' | '.join(cells)} | {len(results)} |")
+    cells = {
+        name: [*(figure(list(map(column, results)), title) for title, column in columns.items()), str(len(results))]
+        for name, results in rows.items()
+    }
+    return grid([*columns, "seeds"], cells)
+
+
+def grid(titles: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
+    """A table in Markdown, of cells that are text already."""
+    lines = [f"| | {' | '.join(titles)} |", "| --- |" + " ---: |" * len(titles)]
+    lines += [f"| {name} | {' | '.join(cells)} |" for name, cells in rows.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -213,6 +220,38 @@ TABLES: dict[str, Callable[[ResultRows], str]] = {
 }
 
 
+# Tables of the model that ships, whose evaluations are files of `som evaluate` and `som garden-paths`
+
+TREEBANKS = {"ewt": "EWT", "gum": "GUM", "pud": "PUD", "partut": "ParTUT", "lines": "LinES", "amalgum": "AMALGUM"}
+
+
+def shipped_treebanks(evaluations: Sequence[RunResult]) -> str:
+    """A row for each test split."""
+    titles = {name: LABELS[name] for name in ("uas", "las", "uf1_binarised", "ppl_per_word")}
+    found = [one["treebank"]["measures"] for one in evaluations]
+    cells = [[figure([measures[name]], title) for name, title in titles.items()] for measures in found]
+    return grid(list(titles.values()), dict(zip(TREEBANKS.values(), cells, strict=True)))
+
+
+def garden_paths(evaluations: Sequence[RunResult]) -> str:
+    """Mean effects in bits with standard errors: a row for each construction and cost, a column for each beam."""
+    (report,) = evaluations
+    widths = sorted({mean["k"] for mean in report["means"]})
+    rows: dict[str, list[str]] = {}
+    for cost in ("surprisal", "structural", "lexical"):
+        for mean in sorted(report["means"], key=lambda mean: mean["k"]):
+            effect = mean["effects"][cost]
+            cell = f"{effect['value']:.2f} ± {effect['error']:.2f}"
+            rows.setdefault(f"{mean['construction']}, {cost}", []).append(cell)
+    return grid([f"k = {width}" for width in widths], rows)
+
+
+SHIPPED: dict[str, tuple[Callable[[Sequence[RunResult]], str], tuple[str, ...]]] = {
+    "shipped_treebanks": (shipped_treebanks, tuple(TREEBANKS)),
+    "garden_paths": (garden_paths, ("garden-paths",)),
+}
+
+
 # Pictures
 
 
@@ -320,17 +359,36 @@ PICTURES: dict[str, dict[str, Callable[[ResultRows], Figure]]] = {
 
 def block(name: str, results: Path, pictures: Path) -> str:
     """A table, where it comes from, and its pictures; or how to get them."""
+    if name in SHIPPED:
+        return shipped_block(name, results / "shipped")
     rows = read_rows(results / name)
     if not rows:
         return f"No results yet: `python scripts/{name}.py` makes them.\n"
     every = [one for results_of in rows.values() for one in results_of]
-    commits = ", ".join(dict.fromkeys(short(str(one["commit"])) for one in every))
-    source = f"Made by `python scripts/{name}.py` at {commits}; each file of `results/{name}/` has its own command.\n"
+    script = f"Made by `python scripts/{name}.py` at {commits(every)}"
+    source = f"{script}; each file of `results/{name}/` has its own command.\n"
     parts = [TABLES[name](rows), source]
     for title, draw in PICTURES.get(name, {}).items():
         write_whole(pictures / f"{title}.svg", svg(draw(rows), transparent=False))
         parts.append(f"![{title.replace('_', ' ')}]({pictures.name}/{title}.svg)\n")
     return "\n".join(parts)
+
+
+def shipped_block(name: str, folder: Path) -> str:
+    """A table of the model that ships, or how to get it."""
+    make, names = SHIPPED[name]
+    files = [folder / f"{one}.json" for one in names]
+    if not all(file.exists() for file in files):
+        return "No results yet: `bash scripts/shipped_results.sh` makes them.\n"
+    found = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    script = "`bash scripts/shipped_results.sh`, each file by its own command"
+    command = f"`{found[0]['command']}`" if len(found) == 1 else script
+    return f"{make(found)}\nMade by {command}, at {commits(found)}.\n"
+
+
+def commits(results: Sequence[RunResult]) -> str:
+    """The commits of some results, each once."""
+    return ", ".join(dict.fromkeys(short(str(one["commit"])) for one in results))
 
 
 def short(commit: str) -> str:
@@ -348,8 +406,8 @@ def render_page(page: Path, results: Path) -> None:
     pictures.mkdir(parents=True, exist_ok=True)
     text = page.read_text(encoding="utf-8")
     for _, name, _ in BLOCK.findall(text):
-        if name not in TABLES:
-            raise ValueError(f"{page}: there is no table {name!r}; there are {', '.join(TABLES)}")
+        if name not in (known := [*TABLES, *SHIPPED]):
+            raise ValueError(f"{page}: there is no table {name!r}; there are {', '.join(known)}")
     write_whole(page, BLOCK.sub(lambda m: f"{m[1]}{block(m[2], results, pictures)}{m[3]}", text))
 
 

@@ -1,4 +1,5 @@
 import json
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -6,7 +7,8 @@ import torch
 from datasets import Dataset, DatasetDict, load_from_disk
 from trees_enumerated import all_trees
 
-from modeling_som.sentences_som import running_text
+from modeling_som.sentences_som import encode_words, running_text
+from modeling_som.tokenization_som import load_tokenizer
 from som.data.collator import SOMCollator
 from som.data.datasets import (
     ENCODED,
@@ -342,6 +344,30 @@ def test_the_tree_to_show_has_the_labels_of_the_data(tmp_path, kind):
     prepare({split: [tmp_path / "a.conllu"] for split in SPLITS}, tmp_path / "out", tokenizer=kind)
     tags = typical_tree(tmp_path / "out").tags
     assert tags == Tags(("det", "head", "mark", "head"), (None, "partial", "root", "obj"))
+
+
+@pytest.mark.parametrize("kind", ["bpe:300", pytest.param(f"gpt2:{DATA / 'gpt2-bpe'}", marks=needs_data)])
+def test_tags_of_byte_pairs_are_those_of_the_words(tmp_path, kind):
+    """Each at the first piece of its word; other pieces, BOS and EOS have none."""
+    words = ["The", "unbelievable", "xylophone", "wasn't", "unconstitutionally", "big", "!"]
+    relations = ["det", "amod", "nsubj", "cop", "advmod", "root", "punct"]
+    text = to_conllu(words, [3, 3, 6, 6, 6, 0, 6], relations)
+    (tmp_path / "a.conllu").write_text(text + to_conllu(["dogs", "bark"], [2, 0]))
+    files = {split: [tmp_path / "a.conllu"] for split in SPLITS}
+    of_words = prepare(files, tmp_path / "words")
+    of_pieces = prepare(files, tmp_path / "pieces", tokenizer=kind)
+    assert of_words["tree_tags"] == of_pieces["tree_tags"]
+    data = [load_from_disk(tmp_path / name)["train"] for name in ("words", "pieces")]
+    tokenizer, split = load_tokenizer(tmp_path / "pieces"), 0
+    for word_row, row in zip(*data, strict=True):
+        pieces = [len(ids) for ids in encode_words(tokenizer, row["words"])]
+        starts = list(accumulate(pieces, initial=1))[:-1]
+        split += sum(count > 1 for count in pieces)
+        for name in ("leaf_tag", "node_tag"):
+            tags = dict(enumerate(row[name]))
+            assert [tags.pop(start) for start in starts] == word_row[name][1:-1]
+            assert set(tags.values()) == {-100}
+    assert split >= 3 and of_words["tree_tags"][data[1][0]["leaf_tag"][1]] == "det"
 
 
 def test_relations_of_others_are_kept(tmp_path):

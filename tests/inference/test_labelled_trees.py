@@ -1,6 +1,10 @@
 """Labelled trees as users meet them: prepared, learnt, parsed, written and measured."""
 
+import gzip
 import json
+import sys
+from pathlib import Path
+from types import ModuleType
 
 import nltk
 import pytest
@@ -15,6 +19,7 @@ from modeling_som.sentences_som import encode, joined_offsets, split_words
 from modeling_som.tags_som import Labels, decided_labels
 from som.cli import main
 from som.data import make_tokenizer, prepare
+from som.data.summary import vocabulary_advice
 from som.evaluation.treebanks import count_labels
 from som.inference import Parse
 from som.syntax import Accuracy, Brackets, read_treebank, visible
@@ -22,6 +27,8 @@ from som.training import train
 from som.view.trace import trace
 
 TINY = {"hidden_size": 16, "num_slots": 6, "batch_size": 8, "learning_rate": 0.02, "weight_decay": 0.0, "epochs": 25}
+DATA = Path(__file__).parents[3] / "shared" / "data" / "ud"
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="shared/data is not there")
 DROPOUT = {"dropout": 0.0, "embedding_dropout": 0.0, "output_dropout": 0.0}
 
 
@@ -346,6 +353,28 @@ def test_treebanks_in_other_scripts_are_prepared_learnt_parsed_and_measured(kind
         assert [token["form"] for token in elsewhere] == words
 
 
+@needs_data
+@pytest.mark.parametrize("kind", ["word", "bpe:300"])
+@pytest.mark.parametrize("treebank", ["th_tud", "ug_udt", "cop_scriptorium", "ko_gsd", "hy_armtdp"])
+def test_a_real_treebank_in_another_script_is_prepared_learnt_parsed_and_measured(treebank, kind, tmp_path):
+    """Thai, Uyghur, Coptic, Korean and Armenian; for words, byte pairs are advised."""
+    gold, text, parsed = (tmp_path / name for name in ("gold.conllu", "words.txt", "parsed.conllu"))
+    with gzip.open(DATA / f"{treebank}-ud-dev.conllu.gz", "rt", encoding="utf-8") as file:
+        gold.write_text("\n\n".join(file.read().split("\n\n")[:20]) + "\n\n", encoding="utf-8")
+    summary = prepare(dict.fromkeys(("train", "validation", "test"), [gold]), tmp_path / "data", tokenizer=kind)
+    assert ("try --tokenizer bpe" in vocabulary_advice(summary)) == (kind == "word")
+    train(tmp_path / "data", tmp_path / "run", **{**TINY, **DROPOUT, "epochs": 1})
+    examples = list(read_treebank([gold]))
+    text.write_text("".join(" ".join(example.words) + "\n" for example in examples), encoding="utf-8")
+    options = ["--words", "--one-sentence", "--format", "conllu", "--out", str(parsed)]
+    assert main(["parse", "--model", str(tmp_path / "run"), "--file", str(text), *options]) == 0
+    found = list(read_treebank([parsed]))
+    assert len(found) == 20 and [one.words for one in found] == [example.words for example in examples]
+    heads, others = ([head for one in side for head in one.heads] for side in (examples, found))
+    total = som.evaluate(*som.load(tmp_path / "run"), examples).counts.total
+    assert total.heads == Accuracy(sum(map(int.__eq__, heads, others)), len(heads)) and len(heads) == len(others)
+
+
 def test_labelled_f1_is_that_of_evalb(constituents, tmp_path):
     scorer = pytest.importorskip("PYEVALB.scorer", reason="PYEVALB is not installed: pip install 'som-lm[dev]'")
     gold = [
@@ -397,6 +426,22 @@ def test_a_spacy_doc_has_the_heads(dependencies):
     doc = som.parse(*som.load(dependencies[0]), "the dog sees the cat.").to_spacy()
     assert [token.head.i for token in doc] == [1, 2, 2, 4, 2, 2]
     assert doc.text == "the dog sees the cat."
+
+
+def test_spacy_is_given_words_spaces_heads_and_relations(monkeypatch):
+    """With a stand-in for spaCy: a root is its own head and called ROOT, heads count from 0."""
+    modules = {name: ModuleType(name) for name in ("spacy", "spacy.tokens", "spacy.vocab")}
+    modules["spacy.tokens"].Doc = lambda vocab, **given: (vocab, given)
+    modules["spacy.vocab"].Vocab = lambda: "a new one"
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    tags = ["nsubj", "head", "obj", "punct"], [None, "partial", "partial", "root"]
+    labels = Labels(*tags, heads=[2, 0, 2, 2], relations=["nsubj", "root", "obj", "punct"])
+    parse = Parse(["dogs", "see", "cats", "."], [(0, 4), (5, 8), (9, 13), (13, 14)], [1, 2, 2, 2], labels=labels)
+    given = {"words": parse.words, "spaces": [True, True, False, False]}
+    given |= {"heads": [1, 1, 1, 1], "deps": ["nsubj", "ROOT", "obj", "punct"]}
+    assert parse.to_spacy() == ("a new one", given)
+    assert parse.to_spacy("theirs") == ("theirs", given)
 
 
 def test_the_page_shows_the_labels(dependencies):

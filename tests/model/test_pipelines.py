@@ -158,6 +158,21 @@ def test_what_cannot_be_meant_is_refused_in_one_line(pair):
         ParsePipeline(*pair, task="parse")(" ")
 
 
+@pytest.mark.parametrize("kind", [ParsePipeline, SurprisalPipeline])
+def test_nothing_to_read_gives_nothing_and_what_is_no_text_is_refused(pair, kind):
+    pipe = kind(*pair, task="any")
+    assert pipe([]) == pipe([], batch_size=2) == []
+    assert list(pipe(KeyDataset(Dataset.from_dict({"text": []}), "text"))) == []
+    assert list(pipe(text for text in [])) == []
+    for wrong in (None, 3, {"text": "dog"}):
+        for given in (wrong, ["dog", wrong]):
+            with pytest.raises(ValueError, match="expected a text or a tuple of words, got "):
+                pipe(given)
+    for empty in ((), "", [""], [()]):
+        with pytest.raises(ValueError, match="the text is empty, expected at least one word"):
+            pipe(empty)
+
+
 def test_the_shipped_checkpoint_names_the_pipelines_and_lies_beside_every_file_they_need():
     carried = {file.name for file in (Path(som.__file__).parents[1] / "modeling_som").glob("*_som.py")}
     assert {file.name for file in SHIPPED.glob("*.py")} == carried - {"tokenization_som.py"}  # of word vocabularies
