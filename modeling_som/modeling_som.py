@@ -590,8 +590,11 @@ class SOMModel(SOMPreTrainedModel):
             return logits
         return certain(logits, state.depth.clamp(0, self.config.num_slots - 1), inside)
 
-    def attach(self, x: Tensor, state: SOMState, e: Tensor, inside: Tensor | None = None) -> SOMState:
-        """The state after the word x (B, D) was attached at depth e (B,); the first word of a text needs no e."""
+    def attach(
+        self, x: Tensor, state: SOMState, e: Tensor, inside: Tensor | None = None, predicted: Tensor | None = None
+    ) -> SOMState:
+        """The state after the word x (B, D) was attached at depth e (B,); the first word of a text needs no e. Where
+        h(e) has been `predicted` (B, D), it is the new prefix state."""
         rows, first = torch.arange(len(x), device=x.device), state.depth < 0
         e = torch.where(first, 0, e)
         depth = torch.where(first, 0, e + 1)
@@ -603,8 +606,8 @@ class SOMModel(SOMPreTrainedModel):
             candidates[climbed.order[: len(subtrees)], at] = subtrees
         prefix = F.pad(state.prefix, (0, 0, 0, 1))
         if self.config.prediction_network:
-            new = self.predict_cell(state.prefix[rows, e], sibling).masked_fill(first[:, None], 0)
-            prefix = prefix.index_put_((rows, depth), new)
+            new = self.predicting_state(state, rows, e) if predicted is None else predicted
+            prefix = prefix.index_put_((rows, depth), new.masked_fill(first[:, None], 0))
         width = min(candidates.shape[1], self.config.num_slots)
         depth = depth if inside is None else depth - inside.long()
         return SOMState(memory[:, :width], candidates[:, :width], prefix[:, :width], depth)

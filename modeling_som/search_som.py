@@ -112,11 +112,11 @@ def particle_filter(
         share = shares_of_trees(tree, weight, R) if entropies else None
         grown, tree = torch.unique(tree * N + attach, return_inverse=True)
         source, attach = grown // N, grown % N
-        gain, entropy = step.gains(source, attach, share, sentence)
+        (gain, predicted), entropy = step.gains(source, attach, share, sentence)
         sentence, joint = sentence[source], joint[source] + gain
         depths = torch.cat([depths[source], attach[:, None] + 1], dim=1)
         before, weight = weight.logsumexp(dim=1), weight + (gain - step.posterior[source, attach])[tree]
-        state = step.attach(source, attach)
+        state = step.attach(source, attach, predicted)
         log_probs = weight.logsumexp(dim=1) - before
         yield Cloud(log_probs, log_probs, entropy, sentence, depths, joint, joint)
         tree, weight = resample(tree, weight, noise[k])
@@ -138,16 +138,17 @@ def beam_search(model: SOMForCausalLM, ids: Tensor, mask: Tensor, k: int, entrop
         step = Step.of(model, state, ids[:, t], sentence)
         if entropies:
             source, attach = step.posterior.isfinite().nonzero(as_tuple=True)  # every tree with every attachment
-            gain, entropy = step.gains(source, attach, joint - total[sentence], sentence)
+            (gain, predicted), entropy = step.gains(source, attach, joint - total[sentence], sentence)
         else:
-            (source, attach, gain), entropy = step.contenders(merit, sentence, k), None
+            source, attach, (gain, predicted) = step.contenders(merit, sentence, k)
+            entropy = None
         joint, merit = joint[source] + gain, merit[source] + gain + step.posterior[source, attach]
         prefix = logsumexp_of_each(sentence[source], joint, S) - total if entropies else None
         kept = best_of_each(sentence[source], merit, k)
         source, attach, joint, merit = source[kept], attach[kept], joint[kept], merit[kept]
         sentence, depths = sentence[source], torch.cat([depths[source], attach[:, None] + 1], dim=1)
         before, total = total, logsumexp_of_each(sentence, joint, S)
-        state = step.attach(source, attach)
+        state = step.attach(source, attach, predicted[kept.to(predicted.device)])
         yield Cloud(total - before, prefix, entropy, sentence, depths, joint, merit)
 
 
@@ -155,6 +156,13 @@ def first_state(model: SOMForCausalLM, ids: Tensor) -> SOMState:
     """The state after the first token of each sentence."""
     x = model.model.words(ids[:, 0])
     return model.model.attach(x, SOMState.empty(len(x), x), torch.zeros_like(ids[:, 0]))
+
+
+class Gains(NamedTuple):
+    """What the next word adds to P trees with an attachment each."""
+
+    gain: Tensor  # (P,) on the CPU: log p'(e) softmax(h(e))[w]
+    predicted: Tensor  # (P, D) h(e)
 
 
 @dataclass(frozen=True)
@@ -181,9 +189,9 @@ class Step:
 
     def gains(
         self, source: Tensor, attach: Tensor, share: Tensor | None = None, sentence: Tensor | None = None
-    ) -> tuple[Tensor, Tensor | None]:
-        """(P,): log p'(e) softmax(h(e))[w] of the trees `source` with the attachments e; and, if the log of each
-        tree's `share` of its `sentence` is given (R,), the entropy of what all of a sentence's predict (S,).
+    ) -> tuple[Gains, Tensor | None]:
+        """Of the trees `source` (P,) with the attachments e; and, if the log of each tree's `share` of its `sentence`
+        is given (R,), the entropy of what all of a sentence's predict (S,).
 
         The attachment of a piece inside a word is no event: p' speaks of the next word, so all its guesses count."""
         every, asked = self.prior.isfinite(), torch.zeros_like(self.prior, dtype=torch.bool)
@@ -197,10 +205,12 @@ class Step:
             sizes, weights = sentence[row].bincount(), share[row] + self.prior[row, e]
             log_probs, entropies = predict_mixtures(self.model, states, words, sizes, weights)
         joint = torch.full_like(self.prior, -torch.inf).index_put((row, e), self.prior[row, e] + log_probs)
-        return torch.where(self.is_inside()[source], joint.logsumexp(dim=1)[source], joint[source, attach]), entropies
+        gain = torch.where(self.is_inside()[source], joint.logsumexp(dim=1)[source], joint[source, attach])
+        place = torch.zeros_like(asked, dtype=torch.long).index_put((row, e), torch.arange(len(row)))
+        return Gains(gain, states[place[source, attach].to(states.device)]), entropies
 
-    def contenders(self, merit: Tensor, sentence: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Trees, attachments and gains: all that can be among the `k` best of a sentence when their gains are added.
+    def contenders(self, merit: Tensor, sentence: Tensor, k: int) -> tuple[Tensor, Tensor, Gains]:
+        """Trees and attachments that can be among the `k` best of a sentence when their gains are added, and these.
 
         No word is likelier than 1, so p and p' say what an attachment can reach at best. Those that can reach most are
         tried first; most of the others cannot reach the worst of these, and need no prediction."""
@@ -209,12 +219,13 @@ class Step:
         bound = before + self.prior[source, attach].masked_fill(self.is_inside()[source], 0)
         group = sentence[source]
         first = best_of_each(group, bound, k)
-        gain, _ = self.gains(source[first], attach[first])
-        worst = torch.full_like(merit, torch.inf).scatter_reduce(0, group[first], before[first] + gain, "amin")
+        best, _ = self.gains(source[first], attach[first])
+        reached = before[first] + best.gain
+        worst = torch.full_like(merit, torch.inf).scatter_reduce(0, group[first], reached, "amin")
         within = (bound >= worst[group]).index_fill(0, first, False).nonzero()[:, 0]
-        gain = torch.cat([gain, self.gains(source[within], attach[within])[0]])
+        others, _ = self.gains(source[within], attach[within])
         chosen = torch.cat([first, within])
-        return source[chosen], attach[chosen], gain
+        return source[chosen], attach[chosen], Gains(*map(torch.cat, zip(best, others, strict=True)))
 
     def is_inside(self) -> Tensor:
         """(R,) on the CPU: where the token continues a word."""
@@ -225,11 +236,11 @@ class Step:
         source, attach = source.to(self.ids.device), attach.to(self.ids.device)
         return self.model.model.predicting_state(self.state, source, attach), self.ids[source]
 
-    def attach(self, source: Tensor, attach: Tensor) -> SOMState:
+    def attach(self, source: Tensor, attach: Tensor, predicted: Tensor | None = None) -> SOMState:
         """The states of the trees `source` with their words attached."""
         source, attach = source.to(self.ids.device), attach.to(self.ids.device)
         inside = None if self.inside is None else self.inside[source]
-        return self.model.model.attach(self.x[source], self.state.select(source), attach, inside)
+        return self.model.model.attach(self.x[source], self.state.select(source), attach, inside, predicted)
 
 
 def shares_of_trees(tree: Tensor, weight: Tensor, trees: int) -> Tensor:

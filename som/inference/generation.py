@@ -299,7 +299,7 @@ def steered(
         words = words if token is None else torch.full_like(words, token)
         step = Step.of(model, state, words.to(model.device), rows)
         attach = attach if step.inside is None else torch.where(step.inside.cpu(), step.posterior.argmax(1), attach)
-        gain, _ = step.gains(rows, attach)
+        (gain, predicted), _ = step.gains(rows, attach)
         for one, word, depth, more in zip(active, words.tolist(), (attach + 1).tolist(), gain.tolist(), strict=True):
             one.ids.append(word)
             one.depths.append(depth)
@@ -308,7 +308,7 @@ def steered(
         if not going:
             break
         active = [active[row] for row in going]
-        state = step.attach(rows, attach).select(torch.tensor(going))
+        state = step.attach(rows, attach, predicted).select(torch.tensor(going))
     return drawn
 
 
