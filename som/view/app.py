@@ -117,7 +117,7 @@ def fragment(**parts: Any) -> str:
 
 def tables(traces: Sequence[Trace]) -> dict[str, str]:
     """Files to save, each by its name in base64: surprisals, and parses with what the model knows of them."""
-    frame = to_frame([[word.surprisal for word in one.words] for one in traces]).drop(columns="parses")
+    frame = to_frame([[word.readable for word in one.words] for one in traces]).drop(columns="parses")
     surprisals = frame.to_csv(index=False, float_format="%.4f", quoting=csv.QUOTE_NONNUMERIC)
     if all(one.parse.heads for one in traces):
         parses = {"som-parse.conllu": "".join(one.parse.to_conllu(i) for i, one in enumerate(traces, start=1))}
