@@ -28,7 +28,7 @@ from som.syntax import Tags, labelled_spans
 LONGEST = 80  # words: more have no room on a page
 EXPECTED = 10  # words of each prediction that are kept
 DIGITS = 6  # of the numbers in the page
-END = "end"  # what readers see of EOS
+END_NAME = "end"  # what readers see of EOS
 BETWEEN = "·"  # the pieces of a word
 
 
@@ -66,7 +66,7 @@ class WordTrace:
     @property
     def readable(self) -> WordSurprisal:
         """The numbers, with names as people read them, none of the tokenizer's."""
-        word = END if self.ends else self.surprisal.word
+        word = END_NAME if self.ends else self.surprisal.word
         return replace(self.surprisal, word=word, tokens=BETWEEN.join(self.pieces))
 
     def to_dict(self) -> dict[str, Any]:
@@ -303,7 +303,7 @@ def after(word: str, token: str, kind: str) -> str:
 def shown(tokenizer: PreTrainedTokenizerBase, token: int) -> str:
     """A token as people read it: without the mark for the space before it, and with a word for the end."""
     if token == tokenizer.eos_token_id:
-        return END
+        return END_NAME
     return str(tokenizer.decode([token])).strip() or "␣"
 
 
