@@ -457,7 +457,7 @@ function costsPanel(s) {
     html("td", {}, costs ? bits(now.seen ? costs[e].structural + costs[e].lexical : place.structural) : "–")));
   const title = titled(s, now.seen ? `Where ${quoted(sentence, now.word)} attaches, and what other places would have cost` : "Where the next word may attach");
   const heads = ["sister", "before the word (p′)", "after it (p)", "", now.seen ? "cost in bits" : "structural bits"];
-  return panel("costs", title, tableOf(title, heads, rows.reverse()), html("p", { class: "note certainty" }, certainty(row, now.seen, costs)));
+  return panel("costs", title, tableOf(title, heads, rows.reverse()), html("p", { class: "note certainty" }, counterfactual(s) || certainty(row, now.seen, costs)));
 }
 
 function certainty(row, seen, costs) {

@@ -82,7 +82,7 @@ def learning_curves(log: Path) -> Figure:
     for axes, unit in ((loss, "nats"), (perplexity, ""), (accuracy, "per cent")):
         axes.set_xlabel("epoch", color=GREY)
         axes.set_ylabel(unit, color=GREY)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.tick_params(colors=GREY)
         axes.spines[["top", "right"]].set_visible(False)
         axes.spines[["left", "bottom"]].set_color(GREY)
