@@ -39,10 +39,11 @@ EXAMPLES = [
 ]
 # what the templates of Gradio would take for theirs
 LITERAL = str.maketrans({character: f"&#{ord(character)};" for character in "${}`\\@"})
-# the frame tells its height, so that there is one scroll bar; only a number is taken from it. The app has a title
-TELL_HEIGHT = """<style>h1 { display: none }</style>
-<script>new ResizeObserver(() => parent.postMessage({somHeight: document.documentElement.offsetHeight}, "*"))
-.observe(document.documentElement)</script>"""
+# the frame tells its height, so that there is one scroll bar, and does so at once, since browsers do not draw what is out of
+# sight; only a number is taken from it. The app has a title of its own
+FRAMED = """<style>h1 { display: none } .tools { grid-column: 1 / -1; justify-content: flex-end }</style>
+<script>{const tell = () => parent.postMessage({somHeight: document.documentElement.offsetHeight}, "*");
+tell(); new ResizeObserver(tell).observe(document.documentElement)}</script>"""
 HEAR_HEIGHT = """<script>addEventListener("message", event => {
   const height = Number(event.data?.somHeight);
   for (const frame of document.querySelectorAll("iframe.reading"))
@@ -111,7 +112,7 @@ def answer(
         traces, note = trace_texts(chosen, str(text or ""), str(other or ""), method, str(force or ""))
     except ValueError as error:
         return fragment(problem=str(error)), []
-    shown = page(traces, chosen[0]) + TELL_HEIGHT
+    shown = page(traces, chosen[0]) + FRAMED
     return fragment(page=shown, note=note, traces=traces, files=tables(traces)), choices(traces[0])
 
 
