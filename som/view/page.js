@@ -456,7 +456,7 @@ function costsPanel(s) {
     html("td", { class: "bar" }, costs ? html("div", { class: "track" }, part("structural", now.seen ? costs[e].structural : place.structural), now.seen ? part("lexical", costs[e].lexical) : null) : null),
     html("td", {}, costs ? bits(now.seen ? costs[e].structural + costs[e].lexical : place.structural) : "–")));
   const title = titled(s, now.seen ? `Where ${quoted(sentence, now.word)} attaches, and what other places would have cost` : "Where the next word may attach");
-  const heads = ["sister", "before the word (p′)", "after it (p)", "", now.seen ? "cost in bits" : "structural bits"];
+  const heads = ["sister", "before the word (p′)", "after it (p)", "", "cost in bits"];
   return panel("costs", title, tableOf(title, heads, rows.reverse()), html("p", { class: "note certainty" }, counterfactual(s) || certainty(row, now.seen, costs)));
 }
 
