@@ -39,8 +39,8 @@ EXAMPLES = [
 ]
 # what the templates of Gradio would take for theirs
 LITERAL = str.maketrans({character: f"&#{ord(character)};" for character in "${}`\\@"})
-# the frame tells its height, so that there is one scroll bar, and does so at once, since browsers do not draw what is out of
-# sight; only a number is taken from it. The app has a title of its own
+# the frame tells its height, so that there is one scroll bar, and does so at once, since browsers do not draw what is
+# out of sight; only a number is taken from it. The app has a title of its own
 FRAMED = """<style>h1 { display: none } .tools { grid-column: 1 / -1; justify-content: flex-end }</style>
 <script>{const tell = () => parent.postMessage({somHeight: document.documentElement.offsetHeight}, "*");
 tell(); new ResizeObserver(tell).observe(document.documentElement)}</script>"""

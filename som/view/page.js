@@ -204,7 +204,7 @@ const isNarrow = () => innerWidth < 500;
 const sizes = () => isNarrow() ? NARROW : WIDE;
 
 /* A chance in a pill, which has less room on a phone. */
-const inPill = p => isNarrow() ? (p < 0.001 ? "<.1%" : percent(p).replace(" ", "")) : percent(p);
+const inPill = p => isNarrow() ? (p < 0.001 ? "<.1%" : percent(p).replace(" ", "")) : p < 0.00001 ? "<.001 %" : percent(p);
 
 /* Centres of the columns, that of the start of the sentence first; wider where there is room. */
 function columnCentres(available) {
@@ -256,7 +256,7 @@ function drawFigure() {
   const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.place : undefined;
   holder.replaceChildren(root, gutter);
   if (focused) { const again = root.querySelector(`[data-place="${focused}"]`); if (again) again.focus(); }
-  byId("whole").hidden = !state.whole && width <= holder.clientWidth;
+  byId("whole").hidden = !state.whole && width < holder.clientWidth + 1;
   holder.scrollLeft = state.shown === state.at ? scrolled : scrolledTo(holder.clientWidth, centres, widths, column);
   state.shown = state.at;
 }

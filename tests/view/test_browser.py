@@ -279,6 +279,11 @@ def test_differences_are_rounded_not_cut(viewer):
     assert shown[:2] == ["+10.4", "−1.0"]
 
 
+def test_what_fits_needs_no_button_to_be_seen_whole(viewer):
+    viewer.open(WORDS)
+    assert not viewer.one("#whole").is_displayed()
+
+
 @pytest.mark.parametrize("step", [0, 9, 17, 29])
 def test_constituents_that_group_the_common_words_in_another_way_are_marked(viewer, step):
     traces = viewer.open(WORDS, CONTROL)
