@@ -60,7 +60,7 @@ TERMS = (
     "surprisal",
     "structural, lexical",
     "labels",
-    "dashes",
+    "purple",
 )
 NOTE = (
     "Perplexity as it is, the rest in per cent. Beside the model: bigrams with Kneser-Ney smoothing, trees that are "

@@ -23,15 +23,19 @@ from huggingface_hub import (
     SpaceCardData,
 )
 from huggingface_hub.utils import validate_repo_id
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from modeling_som import SOMForCausalLM
 from modeling_som.counts_som import save_word_counts
 from som.evaluation import LABELS, SECTIONS, cell
 from som.files import write_whole
 from som.inference import load, quiet
+from som.locating import find_checkpoint
 
 TEMPLATE = Path(__file__).with_name("card.md")
 CARD = "README.md"
+WEIGHTS = "model.safetensors"
 PACKAGE_ROOT = Path(__file__).parent.parent  # of this package and those that come with it
 SPACE = Path(__file__).parent / "view" / "space"
 WITHOUT_CUDA = "https://download.pytorch.org/whl/cpu"  # a Space has no GPU, unless one is paid for
@@ -219,9 +223,21 @@ def stage_model(checkpoint: str | Path, folder: Path) -> SOMForCausalLM:
     model, tokenizer = load(checkpoint)
     with quiet():
         model.save_pretrained(folder)
+    keep_types(Path(find_checkpoint(checkpoint)) / WEIGHTS, folder / WEIGHTS)
     tokenizer.save_pretrained(folder)
     save_word_counts(tokenizer, folder)
     return model
+
+
+def keep_types(stored: Path, saved: Path) -> None:
+    """Give the weights that were saved the number types that they had where they were stored: loading widens them."""
+    if not (stored.is_file() and saved.is_file()):
+        return
+    types = {name: weight.dtype for name, weight in load_file(stored).items()}
+    with safe_open(saved, "pt") as file:
+        about = file.metadata()
+    weights = {name: weight.to(types.get(name, weight.dtype)) for name, weight in load_file(saved).items()}
+    save_file(weights, saved, metadata=about)
 
 
 def stage_app(folder: Path, repo_id: str, license: str | None = None) -> None:

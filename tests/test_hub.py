@@ -17,11 +17,13 @@ import pytest
 import torch
 from conftest import make_model
 from huggingface_hub import HfApi, ModelCard, RepoCard
+from safetensors.torch import load_file, save_file
 
 import som
 from som.cli import main
 from som.data.vocabularies import make_tokenizer
-from som.hub import find_disagreements, push, read_results, write_card
+from som.hub import find_disagreements, push, read_results, stage_model, write_card
+from som.inference import load
 from som.inference.loading import SHIPPED
 from som.syntax.treebanks import to_conllu
 
@@ -294,3 +296,13 @@ def test_what_was_not_counted_is_a_dash_in_the_card_and_absent_from_its_metadata
     (results,) = read_results(file)
     assert results.rows == {"ppl, with EOS": "2.00", "p acc": "–"}
     assert [result.metric_type for result in results.eval_results()] == ["ppl"]
+
+
+def test_weights_keep_the_number_types_that_they_have_where_they_are_stored(checkpoint, tmp_path):
+    file = checkpoint / "model.safetensors"
+    half = {name: weight.half() for name, weight in load_file(file).items()}
+    save_file(half, file, metadata={"format": "pt"})
+    stage_model(checkpoint, tmp_path / "staged")
+    staged = load_file(tmp_path / "staged" / "model.safetensors")
+    assert staged.keys() == half.keys() and all(staged[name].equal(half[name]) for name in half)
+    assert load(tmp_path / "staged")[0].dtype == load(checkpoint)[0].dtype == torch.float32

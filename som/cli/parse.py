@@ -59,9 +59,10 @@ def parse_command(args: argparse.Namespace) -> int:
 
     header, footer = CONLL_HEADER if args.format == "conll" else "", ""
     if args.format == "html":
-        from som.view import frame, glossary
+        from som.view import reading_frame
 
-        header, footer = frame("Trees", glossary("trees", "labels"))
+        shown = "These are the trees that a SOM gives to sentences."
+        header, footer = reading_frame("Trees", shown, ("trees", "labels"), args.model, method, args.line)
     return answer_all(args, LineReader(args, spans), read, header, footer)
 
 

@@ -14,7 +14,7 @@ from som.cli.tables import add_table, check_table, table_command
 from som.cli.unknown import Unknown
 
 if TYPE_CHECKING:
-    from som.inference import WordSurprisal
+    from som.inference import Surprisals, WordSurprisal
 
 
 COLUMN_MEANINGS = {
@@ -132,9 +132,11 @@ def surprisal_command(args: argparse.Namespace) -> int:
 
     header, footer = to_tsv([], spillover=args.spillover), ""
     if args.format == "html":
-        from som.view import frame, glossary
+        from som.view import reading_frame
 
-        header, footer = frame("Surprisal, word by word", glossary("surprisal", "structural, lexical", "trees"))
+        shown = "This is how surprising each word of some sentences is to a SOM, and what that is made of."
+        terms = ("surprisal", "structural, lexical", "trees", "labels")
+        header, footer = reading_frame("Surprisal, word by word", shown, terms, args.model, method, args.line)
     code = answer_all(args, LineReader(args, spans), read, header, footer)
     unknown.report()
     if args.plot:
@@ -151,7 +153,7 @@ def keep(drawn: list[list[WordSurprisal]], rows: list[WordSurprisal]) -> None:
     drawn.append(rows)
 
 
-def surprisal_answer(args: argparse.Namespace, piece: Piece, rows: list[WordSurprisal]) -> Answer:
+def surprisal_answer(args: argparse.Namespace, piece: Piece, rows: Surprisals) -> Answer:
     """The words of a sentence with offsets into its line, as a record and as text."""
     from som.inference import to_dicts, to_tsv
 
@@ -160,5 +162,5 @@ def surprisal_answer(args: argparse.Namespace, piece: Piece, rows: list[WordSurp
     if args.format == "html":
         from som.view import surprisal_section
 
-        return {**record, **piece.about}, surprisal_section(words)
+        return {**record, **piece.about}, surprisal_section(words, rows.labels)
     return {**record, **piece.about}, to_tsv({piece.number: words}, header=False, spillover=args.spillover)

@@ -16,8 +16,8 @@ def add_view(commands: Any) -> None:
         "view",
         view_command,
         "write a page on which to watch the model read, word by word",
-        "  som view 'the horse raced past the barn fell .' --out barn.html --open\n"
-        "  som view 'the horse raced past the barn fell .' --compare 'the horse that was raced past the barn fell .' "
+        "  som view 'The horse raced past the barn fell.' --out barn.html --open\n"
+        "  som view 'The horse raced past the barn fell.' --compare 'The horse that was raced past the barn fell.' "
         "--out barn.html",
     )
     parser.add_argument("text", metavar="TEXT", help="the sentence, of up to 80 words")

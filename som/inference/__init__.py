@@ -17,7 +17,7 @@ from som.inference.parsing import (
     render,
     write_parse,
 )
-from som.inference.pictures import surprisal_figure, tree_figure
+from som.inference.pictures import shared_columns, surprisal_figure, tree_figure
 from som.inference.surprisal import (
     MEASURES,
     PANELS,
@@ -71,6 +71,7 @@ __all__ = [
     "plot",
     "quiet",
     "render",
+    "shared_columns",
     "surprisal_figure",
     "surprisal_table",
     "surprisals",

@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from html import escape
 from unicodedata import east_asian_width
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
+from modeling_som.tags_som import Labels
+from som.inference.parsing import Parse
 from som.inference.surprisal import WordSurprisal
-from som.syntax import Bracket, Tree, tree_from_depths, visible
+from som.syntax import Bracket, Tree, visible
 
 Span = tuple[int, int]  # first word, 1 + last word
+Columns = tuple[list[float], float]  # the middle of each word's column, and the width of them all
 LEVEL, LEFT, BIT = 22, 34, 6  # height of a level of the tree, width of the axis, length of a bit
 ARC = 30  # height of a level of arcs
 NARROW, WIDE = set("iljtfr.,:;!'|I()[]"), set("mwMW@%")
@@ -27,8 +31,8 @@ STYLE = """
 .som-figure .ground { fill: var(--panel, #fff) }
 .som-figure path { fill: none; stroke: var(--soft, #5f6672); stroke-width: 1.2 }
 .som-figure .number { stroke: var(--panel, #fff); stroke-width: 3px; paint-order: stroke }
-.som-figure text.wrong { fill: var(--structural, #b2521b); font-weight: 600 }
-.som-figure path.wrong { stroke: var(--structural, #b2521b); stroke-width: 2; stroke-dasharray: 5 3 }
+.som-figure text.wrong { fill: var(--differing, #8a2f86); font-weight: 600 }
+.som-figure path.wrong { stroke: var(--differing, #8a2f86); stroke-width: 2; stroke-dasharray: 5 3 }
 .som-figure .structural { fill: var(--structural, #b2521b) } .som-figure .lexical { fill: var(--lexical, #2b64a8) }
 .som-figure line { stroke: var(--line, #d8d4cc) }
 .som-figure line.total { stroke: var(--ink, #1f232b); stroke-width: 2 }
@@ -52,13 +56,15 @@ def tree_figure(
     wrong: Collection[Span] = (),
     wrong_labels: Collection[Span] = (),
     rows: Sequence[WordSurprisal] | None = None,
+    columns: Columns | None = None,
 ) -> str:
     """A tree with its labels, those of words below them, and with `rows` the surprisals of its words.
 
-    Constituents that are `wrong` are drawn in dashes; labels that are wrong, in the same colour."""
+    Constituents that are `wrong` are drawn in dashes; labels that are wrong, in the same colour. Pictures of the same
+    words are aligned if they have the same `columns`."""
     words, labels = tree.words(), labels or {}
     tags = [labels.get((place, place + 1), "") for place in range(len(words))]
-    centres, width = word_centres([*map(wider, words, tags)], LEFT if rows else 0)
+    centres, width = columns or word_centres([*map(wider, words, tags)], LEFT if rows else 0)
     root = nodes(tree, centres)
     figure, top = canvas(str(tree)), 18 + root.height * LEVEL
     draw_branches(figure, root, top, labels, wrong, wrong_labels)
@@ -66,9 +72,21 @@ def tree_figure(
     return figure_svg(figure, width, draw_bars(figure, rows, centres, width, bottom) if rows else bottom + 14)
 
 
-def surprisal_figure(rows: Sequence[WordSurprisal]) -> str:
-    """Words with their binary tree above and their surprisal below; a bit is as long in every such picture."""
-    return tree_figure(tree_from_depths([row.depth for row in rows], [row.word for row in rows]), rows=rows)
+def surprisal_figure(rows: Sequence[WordSurprisal], labels: Labels | None = None) -> str:
+    """Words with their tree above, labelled if labels are given, and their surprisal below; a bit is as long in every
+    such picture."""
+    if labels:
+        after = len(rows) - len(labels.leaf)  # the end of the sentence has no label
+        labels = Labels([*labels.leaf, *[""] * after], [*labels.node, *[None] * after])
+    parse = Parse([row.word for row in rows], [], [row.depth for row in rows], labels=labels)
+    return tree_figure(parse.constituents, labels=parse.span_labels, rows=rows)
+
+
+def shared_columns(words: Sequence[str], *labels: Mapping[Span, str]) -> Columns:
+    """Columns for pictures of the same words with other labels, an axis left of them."""
+    tags = [[one.get((place, place + 1), "") for place in range(len(words))] for one in labels]
+    widest = [reduce(wider, row) for row in zip(words, *tags, strict=True)]
+    return word_centres(widest, LEFT)
 
 
 def standalone(picture: str) -> str:

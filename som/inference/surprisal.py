@@ -18,7 +18,8 @@ from modeling_som import SOMCache, SOMForCausalLM
 from modeling_som.scoring_som import Method, Reading, evaluating
 from modeling_som.search_som import best_trees
 from modeling_som.sentences_som import Sentence
-from modeling_som.surprisal_som import RankedParse, WordSurprisal, read_words, with_end, word_places
+from modeling_som.surprisal_som import RankedParse, WordSurprisal, read_words, with_end, word_labels, word_places
+from modeling_som.tags_som import Labels
 from som.inference.inputs import (
     ReadOptions,
     Text,
@@ -54,11 +55,15 @@ class SurprisalOptions(ReadOptions, total=False):
 class Surprisals(list[WordSurprisal]):
     """The words of a sentence, a list that notebooks show as a picture: the tree, and what each word costs."""
 
+    def __init__(self, rows: Iterable[WordSurprisal] = (), labels: Labels | None = None) -> None:
+        super().__init__(rows)
+        self.labels = labels  # of the tree, where the model knows any
+
     def _repr_svg_(self) -> str | None:
         """None, for text, where there is nothing to draw or no room for it."""
         from som.inference.pictures import standalone, surprisal_figure
 
-        return standalone(surprisal_figure(self)) if 0 < len(self) <= PLOTTABLE else None
+        return standalone(surprisal_figure(self, self.labels)) if 0 < len(self) <= PLOTTABLE else None
 
     def _repr_html_(self) -> str | None:
         from som.inference.pictures import framed, surprisal_figure
@@ -66,7 +71,7 @@ class Surprisals(list[WordSurprisal]):
         total = (
             f"{sum(row.surprisal for row in self):.1f} bits in all; bars: structural, then lexical; line: surprisal"
         )
-        return framed(surprisal_figure(self), total) if 0 < len(self) <= PLOTTABLE else None
+        return framed(surprisal_figure(self, self.labels), total) if 0 < len(self) <= PLOTTABLE else None
 
 
 def surprisals(
@@ -159,7 +164,8 @@ def read_surprisals(
         else:
             best = attachment_parses(sentence, reading, parses)
         with_parses = (replace(row, parses=trees) for row, trees in zip(rows, best, strict=True))
-        yield Surprisals(with_parses if parses else rows)
+        labels = word_labels(sentence, reading, model.config.tree_tags, tokenizer.eos_token_id)
+        yield Surprisals(with_parses if parses else rows, labels)
 
 
 # ---------------------------------------------------------------------------------------------- partial parses

@@ -44,7 +44,7 @@ from som.files import write_whole
 from som.inference import load_checkpoint
 from som.interruption import Interrupted, Signals
 from som.progress import progress
-from som.provenance import versions
+from som.provenance import provenance
 from som.training.batches import LengthGrouped, TrainingData, WordDropout, load_data
 from som.training.callbacks import Checkpoints, Divergence, JsonLines, ProgressBar, progress_bar
 from som.training.distillation import teach
@@ -206,7 +206,7 @@ def open_run(
         "processes": PartialState().num_processes,
         "threads": torch.get_num_threads(),
         "files": [],
-        "versions": versions(),
+        **provenance(),
     }
 
 

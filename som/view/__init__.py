@@ -2,13 +2,14 @@
 
 from som.view.app import SHIPPED_TITLE, app, look, serve
 from som.view.page import page
-from som.view.report import Section, frame, html, learning_curves, svg
+from som.view.report import Section, html, learning_curves, svg
 from som.view.sections import (
     SOM,
     evaluation_report,
     glossary,
     origin,
     parse_section,
+    reading_frame,
     run_report,
     surprisal_section,
     trees,
@@ -23,7 +24,6 @@ __all__ = [
     "Trace",
     "app",
     "evaluation_report",
-    "frame",
     "glossary",
     "html",
     "learning_curves",
@@ -31,6 +31,7 @@ __all__ = [
     "origin",
     "page",
     "parse_section",
+    "reading_frame",
     "run_report",
     "serve",
     "surprisal_section",

@@ -39,9 +39,11 @@ EXAMPLES = [
 ]
 # what the templates of Gradio would take for theirs
 LITERAL = str.maketrans({character: f"&#{ord(character)};" for character in "${}`\\@"})
-# the frame tells its height, so that there is one scroll bar; only a number is taken from it
-TELL_HEIGHT = """<script>new ResizeObserver(() => parent.postMessage({somHeight: document.body.offsetHeight}, "*"))
-.observe(document.body)</script>"""
+# the frame tells its height, so that there is one scroll bar, and does so at once, since browsers do not draw what is
+# out of sight; only a number is taken from it. The app has a title of its own
+FRAMED = """<style>h1 { display: none } .tools { grid-column: 1 / -1; justify-content: flex-end }</style>
+<script>{const tell = () => parent.postMessage({somHeight: document.documentElement.offsetHeight}, "*");
+tell(); new ResizeObserver(tell).observe(document.documentElement)}</script>"""
 HEAR_HEIGHT = """<script>addEventListener("message", event => {
   const height = Number(event.data?.somHeight);
   for (const frame of document.querySelectorAll("iframe.reading"))
@@ -98,17 +100,42 @@ def attachments(text: str) -> dict[int, int | str]:
     return found
 
 
-def answer(models: Sequence[Loaded], text: Any, other: Any, model: Any, method: Any, force: Any = "") -> str:
-    """What is shown of a reading, or what was wrong, as markup in which every character of the text is escaped."""
+def answer(
+    models: Sequence[Loaded], text: Any, other: Any, model: Any, method: Any, force: Any = ""
+) -> tuple[str, list[tuple[str, str]]]:
+    """What is shown of a reading, or what was wrong, as markup in which every character of the text is escaped; and
+    the attachments that can be forced next."""
     try:
         chosen = next((one for one in models if one[0] == model), None)
         if chosen is None or method not in METHODS:
             raise ValueError("choose a model and a method from the lists")
         traces, note = trace_texts(chosen, str(text or ""), str(other or ""), method, str(force or ""))
     except ValueError as error:
-        return fragment(problem=str(error))
-    shown = page(traces, chosen[0]) + TELL_HEIGHT
-    return fragment(page=shown, note=note, traces=traces, files=tables(traces))
+        return fragment(problem=str(error)), []
+    shown = page(traces, chosen[0]) + FRAMED
+    return fragment(page=shown, note=note, traces=traces, files=tables(traces)), choices(traces[0])
+
+
+def choices(read: Trace) -> list[tuple[str, str]]:
+    """The places of every word, by the names of the word and its sister, and as `attachments` wants them."""
+    words = [row.surprisal.word for row in read.words[:-1]]
+    return [
+        (f"{words[i]} → {sister_name(words, place.first, i)}", f"{i + 1}=word {place.first}")
+        for i, row in enumerate(read.words[:-1])
+        for place in row.places
+        if len(row.places) > 1
+    ]
+
+
+def sister_name(words: Sequence[str], first: int, end: int) -> str:
+    """What the words before the one in question, from the first-th on, are called; 0 is the start of the sentence.
+
+    >>> sister_name(["the", "old", "dog"], 2, 3), sister_name(["the", "old", "dog"], 0, 3)
+    ('old dog', 'start · the old dog')
+    """
+    inner = list(words[max(first - 1, 0) : end])
+    inner = [*inner[:2], "…", *inner[-2:]] if len(inner) > 5 else inner
+    return " ".join(inner) if first else " · ".join(filter(None, ["start", " ".join(inner)]))
 
 
 def fragment(**parts: Any) -> str:
@@ -117,7 +144,7 @@ def fragment(**parts: Any) -> str:
 
 def tables(traces: Sequence[Trace]) -> dict[str, str]:
     """Files to save, each by its name in base64: surprisals, and parses with what the model knows of them."""
-    frame = to_frame([[word.surprisal for word in one.words] for one in traces]).drop(columns="parses")
+    frame = to_frame([[word.readable for word in one.words] for one in traces]).drop(columns="parses")
     surprisals = frame.to_csv(index=False, float_format="%.4f", quoting=csv.QUOTE_NONNUMERIC)
     if all(one.parse.heads for one in traces):
         parses = {"som-parse.conllu": "".join(one.parse.to_conllu(i) for i, one in enumerate(traces, start=1))}
@@ -150,16 +177,23 @@ def app(checkpoints: Mapping[str, str | Path | None]) -> Any:
             model = gr.Dropdown(names, value=names[0], label="Model", elem_id="model", min_width=200)
             default = str(Method.of(models[0][1], None))
             method = gr.Dropdown(list(METHODS), value=default, label="Method", elem_id="method", min_width=140)
-            label, sample = "Force attachments (optional): word=depth", "such as 3=1: the third word at depth 1"
-            force = gr.Textbox(label=label, placeholder=sample, max_length=200, elem_id="force", min_width=280)
+            label = "Force (optional): a word → its sister"
+            force = gr.Dropdown([], label=label, allow_custom_value=True, value="", elem_id="force", min_width=280)
             button = gr.Button("Read", variant="primary", elem_id="read", scale=0, min_width=140)
         inputs, shown = [text, other, model, method, force], gr.HTML(elem_id="shown", js_on_load=None)
-        reading = {"fn": partial(answer, models), "inputs": inputs, "outputs": shown, "api_visibility": "private"}
-        for event in (button.click, text.submit, other.submit, force.submit):
+
+        def read(*values: Any) -> tuple[str, Any]:
+            markup, possible = answer(models, *values)
+            return markup, gr.Dropdown(choices=[("as the model decides", ""), *possible]) if possible else gr.skip()
+
+        reading = {"fn": read, "inputs": inputs, "outputs": [shown, force], "api_visibility": "private"}
+        for event in (button.click, text.submit, other.submit, blocks.load):
             event(**reading)
         labels = [f"{kind}: {sentence}" for kind, sentence, _ in EXAMPLES]
         rows = [list(pair) for _, *pair in EXAMPLES]
-        gr.Examples(rows, [text, other], example_labels=labels, label="Examples, with a sentence to compare")
+        heading = "Examples, with a sentence to compare"
+        examples = gr.Examples(rows, [text, other], example_labels=labels, label=heading)
+        examples.load_input_event.then(lambda: "", outputs=force, api_visibility="private").then(**reading)
     return blocks
 
 

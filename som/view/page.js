@@ -5,7 +5,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const sentences = data.sentences;
 const columns = data.columns;                       // per column, the word's index in each sentence, or null
 const names = sentences.length > 1 ? ["A", "B"] : [""];
-const state = { at: 0, chosen: sentences.map(() => null), playing: null };
+const state = { at: 0, chosen: sentences.map(() => null), playing: null, whole: false, shown: null };
 const byId = id => document.getElementById(id);
 const last = 2 * columns.length - 1;
 
@@ -29,7 +29,7 @@ const text = (x, y, content, kind = "") => svg("text", { x, y, class: kind }, co
 /* ---------------------------------------------------------------- numbers and names */
 
 const bits = value => value.toFixed(2);
-const signed = value => (value < 0 ? "−" : "+") + bits(Math.abs(value));
+const signed = (value, digits = 2) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(digits);
 const sum = values => values.reduce((total, value) => total + value, 0);
 const has = value => value !== null && value !== undefined;
 
@@ -151,7 +151,7 @@ function drawLabel(x, y, label, kind, settled) {
   return settled ? element : fill(element, { role: "img", "aria-label": told }, [svg("title", {}, told)]);
 }
 
-const drawLabels = (sentence, root, marked, now) => labelled(sentence, root).map(([node, label, decided]) => drawLabel(node.x, node.y - 5, label, `label ${marked.has(node) ? "differing" : ""}`, isDecided(now, decided)));
+const drawLabels = (sentence, root, marked, now, discs) => labelled(sentence, root).map(([node, label, decided]) => drawLabel(node.x, node.y - 4 - (discs.get(node) || 1), label, `label ${marked.has(node) ? "differing" : ""}`, isDecided(now, decided)));
 
 /* ---------------------------------------------------------------- two sentences */
 
@@ -197,19 +197,27 @@ function widthOf(content, size = 16) {
   return measuring.measureText(content).width;
 }
 
-const LEFT = 34, RIGHT = 18, START = 44, LEVEL = 24, BARS = 116, PILL = 52;
+const LEVEL = 24, BARS = 116;
+const WIDE = { left: 34, right: 18, start: 44, pill: 52, room: 16, apart: 6 };
+const NARROW = { left: 24, right: 6, start: 20, pill: 38, room: 8, apart: 3 };  // on a phone
+const isNarrow = () => innerWidth < 500;
+const sizes = () => isNarrow() ? NARROW : WIDE;
+
+/* A chance in a pill, which has less room on a phone. */
+const inPill = p => isNarrow() ? (p < 0.001 ? "<.1%" : percent(p).replace(" ", "")) : p < 0.00001 ? "<.001 %" : percent(p);
 
 /* Centres of the columns, that of the start of the sentence first; wider where there is room. */
 function columnCentres(available) {
-  const widths = columns.map(pair => Math.max(PILL + 6, ...pair.map((i, s) => i === null ? 0 : widthOf(shorten(nameOf(sentences[s], i))) + 16)));
-  const spare = Math.max(0, Math.min((available - LEFT - START - RIGHT - sum(widths)) / widths.length, 60));
-  const centres = [LEFT + START / 2];
-  let edge = LEFT + START;
+  const { left, right, start, pill, room, apart } = sizes();
+  const widths = columns.map(pair => Math.max(pill + apart, ...pair.map((i, s) => i === null ? 0 : widthOf(shorten(nameOf(sentences[s], i))) + room)));
+  const spare = Math.max(0, Math.min((available - left - start - right - sum(widths)) / widths.length, 60));
+  const centres = [left + start / 2];
+  let edge = left + start;
   for (const width of widths) {
     centres.push(edge + (width + spare) / 2);
     edge += width + spare;
   }
-  return { centres, width: edge + RIGHT, widths: [START, ...widths.map(width => width + spare)] };
+  return { centres, width: edge + right, widths: [start, ...widths.map(width => width + spare)] };
 }
 
 function highest(sentence) {
@@ -217,29 +225,49 @@ function highest(sentence) {
 }
 
 const costOf = row => has(row.structural) ? row.structural + row.lexical : row.lexical;
-const costliest = Math.max(1, ...sentences.flatMap(sentence => sentence.words.map(row => Math.max(row.surprisal, costOf(row)))));
+const dearestWord = Math.max(1, ...sentences.flatMap(sentence => sentence.words.map(row => Math.max(row.surprisal, costOf(row)))));
 const heights = sentences.map(highest);
 
+/* The place that the reader chose for the word in question, if it is not the one taken: its cost, if any is known. */
+function alternative(s) {
+  const now = placeIn(s), row = sentences[s].words[now.word], place = state.chosen[s];
+  if (place === null || !has(row.places[place].structural) || (now.seen && place === row.taken)) return null;
+  const cost = now.seen ? costsOf(row)[place] : { structural: row.places[place].structural, lexical: 0 };
+  return { place, word: now.word, ...cost, total: cost.structural + cost.lexical };
+}
+
+/* The longest bar, in bits: one axis for all words of both sentences, and for what the reader chose. */
+const costliest = () => Math.max(dearestWord, ...sentences.map((_, s) => (alternative(s) || { total: 0 }).total));
+
 function drawFigure() {
-  const holder = byId("figure");
-  const { centres, width, widths } = columnCentres(holder.clientWidth), scrolled = holder.scrollLeft;
-  const root = svg("svg", { width, role: "group", "aria-label": byId("status").textContent });
-  const gutter = svg("svg", { width: LEFT, class: "gutter" });  // stays in sight while the words scroll
+  const holder = byId("figure"), scrolled = holder.scrollLeft, LEFT = sizes().left;
+  const { centres, width, widths } = columnCentres(holder.clientWidth);
+  const root = svg("svg", { role: "group", "aria-label": byId("status").textContent });
+  const gutter = svg("svg", { class: "gutter" });  // stays in sight while the words scroll
   const column = state.at >> 1, backdrop = svg("rect", { class: "band", x: centres[column + 1] - widths[column + 1] / 2, y: 0, width: widths[column + 1], rx: 6 });
   root.append(backdrop);
   let y = 4;
   const trees = sentences.map((_, s) => treeSoFar(s)), marked = differences(trees), relabelled = differentLabels(trees);
   trees.forEach((tree, s) => { y = drawSentence(root, gutter, s, tree, marked[s], relabelled[s], centres, width, y); });
   if (sentences.length > 1) y = drawDifference(root, gutter, centres, width, y);
-  fill(root, { height: y, viewBox: `0 0 ${width} ${y}` }, []);
-  gutter.setAttribute("height", y);
   backdrop.setAttribute("height", y);
+  const scale = state.whole ? Math.min(1, holder.clientWidth / width) : 1;
+  for (const [part, wide] of [[root, width], [gutter, LEFT]]) fill(part, { width: wide * scale, height: y * scale, viewBox: `0 0 ${wide} ${y}` }, []);
   const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.place : undefined;
   holder.replaceChildren(root, gutter);
   if (focused) { const again = root.querySelector(`[data-place="${focused}"]`); if (again) again.focus(); }
-  holder.scrollLeft = scrolled;
-  const place = centres[column + 1] - scrolled;
-  if (place < 120 || place > holder.clientWidth - 60) holder.scrollLeft = centres[column + 1] - holder.clientWidth / 2;
+  byId("whole").hidden = !state.whole && width < holder.clientWidth + 1;
+  holder.scrollLeft = state.shown === state.at ? scrolled : scrolledTo(holder.clientWidth, centres, widths, column);
+  state.shown = state.at;
+}
+
+/* Where to scroll so that the column ends at most of the width, after the tree of what comes before it; no column is
+   cut where the numbers stand. */
+function scrolledTo(available, centres, widths, column) {
+  const edge = c => centres[c] - widths[c] / 2, end = edge(column + 1) + widths[column + 1];
+  const wanted = Math.max(centres[column + 1] - 0.8 * available, end + 4 - available);
+  const first = centres.findIndex((_, c) => edge(c) - sizes().left >= wanted);
+  return wanted <= 0 ? 0 : Math.min(edge(first < 0 ? column + 1 : first), edge(column + 1)) - sizes().left;
 }
 
 function drawSentence(root, gutter, s, tree, marked, relabelled, centres, width, top) {
@@ -250,13 +278,14 @@ function drawSentence(root, gutter, s, tree, marked, relabelled, centres, width,
   layOut(tree, x, height => leaves - height * LEVEL, baseline - 17);
   root.append(svg("g", { role: "img", "aria-label": `Tree so far: ${bracketed(tree, ["start", ...sentence.words.map(row => row.word)])}` }, ...drawTree(tree, new Set(spine), marked)));
   if (!tree.right) root.append(svg("path", { d: `M${tree.x} ${tree.y}V${tree.foot}`, class: "edge spine" }));
-  root.append(...drawLabels(sentence, tree, relabelled, now));
+  root.append(...drawLabels(sentence, tree, relabelled, now, discs(sentence, spine, now)));
   if (names[s]) gutter.append(text(4, baseline, names[s], "small soft"));
   root.append(svg("circle", { cx: centres[0], cy: baseline - 6, r: 3, class: "start" }));
   root.append(drawPlaces(s, spine, now, x(now.word + 1), baseline));
   root.append(drawGrid(width, zero));
   gutter.append(drawNumbers(zero));
-  sentence.words.forEach((row, i) => root.append(drawWord(s, i, x(i + 1), baseline, now), drawBars(row, x(i + 1), zero, i, now)));
+  const other = alternative(s);
+  sentence.words.forEach((row, i) => root.append(drawWord(s, i, x(i + 1), baseline, now), drawBars(row, x(i + 1), zero, i, now, other && other.word === i ? other : null)));
   return zero + BARS + 30;
 }
 
@@ -273,7 +302,7 @@ function differs(s, i) {
 function drawWord(s, i, x, y, now) {
   const sentence = sentences[s], row = sentence.words[i], shown = shorten(nameOf(sentence, i));
   const kind = isEnd(sentence, i) ? "small soft middle" : "middle", half = widthOf(shown) / 2;
-  const title = row.tokens === row.word || isEnd(sentence, i) ? row.word : `${row.word}, read as ${row.tokens}`;
+  const title = row.tokens === row.word ? row.word : `${row.word}, read as ${row.tokens}`;
   return svg("g", { class: `word ${stageOf(i, now)}`, onclick: () => goTo(2 * columnOf(s, i) + 1) },
     svg("title", {}, title), text(x, y, shown, kind), differs(s, i) ? svg("line", { class: "differing", x1: x - half, x2: x + half, y1: y + 4, y2: y + 4 }) : null,
     row.tag ? drawLabel(x, y + 16, row.tag, "small soft middle", isDecided(now, row.decided)) : null);
@@ -284,19 +313,25 @@ function ticks(most) {
   const step = [1, 2, 5, 10, 20, 50].find(size => most / size <= 4) || 100;
   return Array.from({ length: Math.floor(most / step) + 1 }, (_, i) => i * step);
 }
-const scale = value => value / costliest * (BARS - 6);
+const scale = value => value / costliest() * (BARS - 6);
 
-const drawGrid = (width, zero) => svg("g", {}, ...ticks(costliest).map(tick => svg("line", { x1: LEFT, x2: width - 4, y1: zero + scale(tick), y2: zero + scale(tick), class: tick ? "grid" : "zero" })));
-const drawNumbers = zero => svg("g", { class: "axis" }, ...ticks(costliest).map(tick => text(LEFT - 6, zero + scale(tick) + 4, String(tick), "small soft end")));
+const drawGrid = (width, zero) => svg("g", {}, ...ticks(costliest()).map(tick => svg("line", { x1: sizes().left, x2: width - 4, y1: zero + scale(tick), y2: zero + scale(tick), class: tick ? "grid" : "zero" })));
+const drawNumbers = zero => svg("g", { class: "axis" }, ...ticks(costliest()).map(tick => text(sizes().left - 6, zero + scale(tick) + 4, String(tick), "small soft end")));
 
-function drawBars(row, x, zero, i, now) {
-  const structural = row.structural || 0, tall = scale(Math.max(row.surprisal, costOf(row)));
+/* What a word costs; beside it, what it would have cost at the place that the reader chose. */
+function drawBars(row, x, zero, i, now, other) {
+  const aside = other ? 13 : 0;
   return svg("g", { class: `bars ${stageOf(i, now)} ${i === now.word ? "now" : ""}` },
     svg("title", {}, describeCost(row)),
-    svg("rect", { class: "structural", x: x - 9, width: 18, y: zero, height: scale(structural) }),
-    svg("rect", { class: "lexical", x: x - 9, width: 18, y: zero + scale(structural), height: scale(row.lexical) }),
-    svg("line", { class: "total", x1: x - 13, x2: x + 13, y1: zero + scale(row.surprisal), y2: zero + scale(row.surprisal) }),
-    text(x, zero + tall + 15, row.surprisal.toFixed(1), "small middle number"));
+    ...drawBar(row, x - aside, zero, row.surprisal), ...(other ? [svg("g", { class: "ghost" }, ...drawBar(other, x + aside, zero, other.total))] : []));
+}
+
+function drawBar(cost, x, zero, total) {
+  const structural = scale(cost.structural || 0), lexical = scale(cost.lexical), end = zero + scale(total);
+  return [svg("rect", { class: "structural", x: x - 9, width: 18, y: zero, height: structural }),
+    svg("rect", { class: "lexical", x: x - 9, width: 18, y: zero + structural, height: lexical }),
+    svg("line", { class: "total", x1: x - 12, x2: x + 12, y1: end, y2: end }),
+    text(x, Math.max(end, zero + structural + lexical) + 15, total.toFixed(1), "small middle number")];
 }
 
 function describeCost(row) {
@@ -309,11 +344,26 @@ function chances(row, seen) {
   return row.places.map(place => seen || !has(place.structural) ? place.posterior : 2 ** -place.structural);
 }
 
+const radius = weight => 2.5 + 5 * Math.sqrt(weight);
+
+/* How large the disc on each open subtree is. */
+function discs(sentence, spine, now) {
+  const row = sentence.words[now.word], weights = chances(row, now.seen);
+  return new Map(sistersOf(row, spine).map((node, place) => [node, radius(weights[place])]));
+}
+
+/* The arm that the word would have at the place that the reader chose. */
+function drawAlternative(s, sisters, x, foot) {
+  const other = alternative(s), node = other && sisters[other.place];
+  return node ? svg("path", { class: "edge alternative", d: `M${node.x} ${node.y}H${x + 4}Q${x + 8} ${node.y} ${x + 8} ${node.y + 4}V${foot}` }) : null;
+}
+
 function drawPlaces(s, spine, now, x, baseline) {
-  const sentence = sentences[s], row = sentence.words[now.word], weights = chances(row, now.seen);
+  const { pill } = sizes(), sentence = sentences[s], row = sentence.words[now.word], weights = chances(row, now.seen);
   const group = svg("g", {}), { taken } = row, sisters = sistersOf(row, spine);
   if (!has(row.places[0].structural) && !now.seen) return group;
   if (now.seen) group.append(svg("path", { class: "edge new", d: `M${x} ${sisters[taken].y}V${baseline - 17}` }));
+  fill(group, {}, [drawAlternative(s, sisters, x, baseline - 17)]);
   sisters.forEach((node, place) => {
     const kinds = ["place", now.seen && place === taken ? "taken" : "", state.chosen[s] === place ? "chosen" : "", (now.seen ? place === taken : weights[place] > 0.5) ? "likely" : ""];
     const from = node.right ? node.right.x : node.x;
@@ -323,8 +373,8 @@ function drawPlaces(s, spine, now, x, baseline) {
       svg("title", {}, label),
       svg("line", { class: "hit", x1: node.x, x2: x, y1: node.y, y2: node.y, stroke: "transparent", "stroke-width": 20 }),
       svg("line", { class: "reach", x1: from, x2: x, y1: node.y, y2: node.y, "stroke-opacity": 0.25 + 0.75 * weights[place] }),
-      svg("circle", { cx: node.x, cy: node.y, r: 2.5 + 5 * Math.sqrt(weights[place]) }),
-      svg("g", { class: "pill" }, svg("rect", { x: x - PILL / 2, y: node.y - 9, width: PILL, height: 18, rx: 9 }), text(x, node.y + 4, percent(weights[place])))));
+      svg("circle", { cx: node.x, cy: node.y, r: radius(weights[place]) }),
+      svg("g", { class: "pill" }, svg("rect", { x: x - pill / 2, y: node.y - 9, width: pill, height: 18, rx: 9 }), text(x, node.y + 4, inPill(weights[place])))));
   });
   return group;
 }
@@ -334,13 +384,13 @@ function drawDifference(root, gutter, centres, width, top) {
   const gaps = columns.map(([a, b]) => a === null || b === null ? null : sentences[0].words[a].surprisal - sentences[1].words[b].surprisal);
   const most = Math.max(1, ...gaps.filter(has).map(Math.abs)), middle = top + 52;
   gutter.append(text(4, top + 8, "A − B, in bits", "small soft"));
-  root.append(svg("line", { class: "zero", x1: LEFT, x2: width - 4, y1: middle, y2: middle }));
+  root.append(svg("line", { class: "zero", x1: sizes().left, x2: width - 4, y1: middle, y2: middle }));
   gaps.forEach((gap, c) => {
     if (gap === null) return;
     const tall = Math.abs(gap) / most * 24, x = centres[c + 1];
     root.append(svg("g", { class: c > state.at >> 1 ? "ahead" : "" },
       svg("rect", { class: gap > 0 ? "more" : "less", x: x - 9, width: 18, y: gap > 0 ? middle - tall : middle, height: tall }),
-      text(x, gap > 0 ? middle - tall - 5 : middle + tall + 14, Math.abs(gap) < 0.05 ? "0" : signed(gap).slice(0, -1), "small middle")));
+      text(x, gap > 0 ? middle - tall - 5 : middle + tall + 14, Math.abs(gap) < 0.05 ? "0" : signed(gap, 1), "small middle")));
   });
   return top + 98;
 }
@@ -350,26 +400,40 @@ function drawDifference(root, gutter, centres, width, top) {
 const panel = (kind, title, ...children) => html("section", { class: kind }, html("h2", {}, title), ...children);
 const titled = (s, title) => names[s] ? `${names[s]} · ${title}` : title;
 
-function expectedPanel(s) {
-  const sentence = sentences[s], now = placeIn(s), row = sentence.words[now.word], read = isEnd(sentence, now.word) ? row.word : row.tokens.split(" ")[0].replace(/^Ġ/, "");
-  const entries = row.expected.map(([word, p]) => ({ word, p, seen: now.seen && word === read }));
-  if (now.seen && has(row.places[0].structural) && !entries.some(entry => entry.seen)) entries.push({ word: read, p: mixtureOf(row), seen: true });
-  const others = sentences.length > 1 ? new Set(sentences[1 - s].words[placeIn(1 - s).word].expected.map(([word]) => word)) : null;
-  const most = Math.max(...sentences.map((one, i) => one.words[placeIn(i).word].expected[0][1])), endName = sentence.words[sentence.words.length - 1].word;
-  const rows = entries.map(entry => html("tr", { class: `${entry.seen ? "seen" : ""} ${others && !entry.seen && !others.has(entry.word) ? "only" : ""}` },
-    html("td", { class: /^UNK(-|$)/.test(entry.word) || entry.word === endName ? "class" : "" }, entry.word === endName ? "end" : entry.word),
-    html("td", { class: "bar" }, html("div", { class: "track" }, html("div", { class: "part lexical", style: `width:${100 * entry.p / most}%` }))),
-    html("td", {}, percent(entry.p))));
-  const title = now.seen ? `Expected in place of ${quoted(sentence, now.word)}` : "Words expected next";
-  const head = html("thead", {}, html("tr", {}, html("th", { scope: "col" }, "word"), html("th", {}), html("th", { scope: "col" }, "probability")));
-  const readAs = now.seen && row.tokens !== row.word ? html("p", { class: "note" }, `${quoted(sentence, now.word)} is read as ${row.tokens}.`) : null;
-  const only = rows.some(row => row.classList.contains("only")) ? html("p", { class: "note only" }, `not among the ten of ${names[1 - s]}`) : null;
-  return panel("expected", titled(s, title), html("table", {}, head, html("tbody", {}, ...rows)), only, readAs);
+/* A table that scrolls by itself where it is too wide; nameless heads are those of bars. */
+function tableOf(title, heads, rows) {
+  const cells = heads.map(head => head ? html("th", { scope: "col" }, head) : html("td", { class: "bar" }));
+  const table = html("table", { "aria-label": title }, html("thead", {}, html("tr", {}, ...cells)), html("tbody", {}, ...rows));
+  return html("div", { class: "scroll" }, table);
 }
 
-function mixtureOf(row) {
-  return sum(row.places.map(place => 2 ** -(place.structural + place.lexical)));
+/* What was expected, and once the word is seen, that word with its whole probability. */
+function expectations(row, seen) {
+  const entries = row.expected.map(([word, p, kind]) => ({ word, p, kind }));
+  if (!seen) return entries;
+  const read = entries.find(entry => entry.kind !== "piece" && entry.word === row.tokens);
+  const own = { word: row.word, p: 2 ** -row.surprisal, kind: read ? read.kind : "word", seen };
+  if (read && row.tokens !== row.word) own.word = row.tokens;  // a class
+  return read ? entries.map(entry => entry === read ? own : entry) : [...entries, own];
 }
+
+function expectedPanel(s) {
+  const sentence = sentences[s], now = placeIn(s), row = sentence.words[now.word], entries = expectations(row, now.seen);
+  const others = sentences.length > 1 ? new Set(sentences[1 - s].words[placeIn(1 - s).word].expected.map(([word]) => word)) : null;
+  const most = Math.max(...sentences.flatMap((one, i) => expectations(one.words[placeIn(i).word], placeIn(i).seen).map(entry => entry.p)));
+  const rows = entries.map(entry => html("tr", { class: `${entry.seen ? "seen" : ""} ${others && !entry.seen && !others.has(entry.word) ? "only" : ""}` },
+    html("td", { class: entry.kind === "class" || entry.kind === "end" ? "class" : "" }, entry.word),
+    html("td", { class: "bar" }, html("div", { class: "track" }, html("div", { class: "part lexical", style: `width:${100 * entry.p / most}%` }))),
+    html("td", {}, percent(entry.p))));
+  const title = titled(s, now.seen ? `Expected in place of ${quoted(sentence, now.word)}` : "Words expected next");
+  const pieces = entries.find(entry => entry.kind === "piece");
+  return panel("expected", title, tableOf(title, ["word", "", "probability"], rows),
+    note(rows.some(row => row.classList.contains("only")), `not among the ten of ${names[1 - s]}`, "only"),
+    note(pieces, `${pieces && shorten(pieces.word)}: a piece that would go on with the word before.`),
+    note(now.seen && row.tokens !== row.word, `${quoted(sentence, now.word)} is read as ${row.tokens}.`));
+}
+
+const note = (due, words, kind = "") => due ? html("p", { class: `note ${kind}` }, words) : null;
 
 /* What the word costs at each place: both parts, the further pieces of a word as in the tree. */
 function costsOf(row) {
@@ -383,7 +447,7 @@ const dearest = row => has(row.places[0].structural) ? Math.max(...costsOf(row).
 function costsPanel(s) {
   const sentence = sentences[s], now = placeIn(s), row = sentence.words[now.word], { places, taken } = row;
   const sisters = sistersOf(row, spineOf(treeSoFar(s))), costs = has(places[0].structural) ? costsOf(row) : null;
-  const most = Math.max(costliest, ...sentences.map((one, i) => dearest(one.words[placeIn(i).word])));
+  const most = Math.max(dearestWord, ...sentences.map((one, i) => dearest(one.words[placeIn(i).word])));
   const part = (kind, value) => html("div", { class: `part ${kind}`, style: `width:${100 * value / most}%` });
   const rows = places.map((place, e) => html("tr", { class: `${now.seen && e === taken ? "taken" : ""} ${state.chosen[s] === e ? "chosen" : ""}` },
     html("td", {}, html("button", { type: "button", "aria-pressed": String(state.chosen[s] === e), "data-row": `${s}-${e}`, onclick: () => choose(s, e) }, spanName(sentence, sisters[e].first, sisters[e].end))),
@@ -391,17 +455,21 @@ function costsPanel(s) {
     html("td", {}, now.seen ? percent(place.posterior) : "·"),
     html("td", { class: "bar" }, costs ? html("div", { class: "track" }, part("structural", now.seen ? costs[e].structural : place.structural), now.seen ? part("lexical", costs[e].lexical) : null) : null),
     html("td", {}, costs ? bits(now.seen ? costs[e].structural + costs[e].lexical : place.structural) : "–")));
-  const heads = ["sister", "p′", "p", "", "bits"].map(head => html("th", head ? { scope: "col" } : {}, head));
-  const title = now.seen ? `Where ${quoted(sentence, now.word)} attaches, and what other places would have cost` : "Where the next word may attach";
-  return panel("costs", titled(s, title), html("table", {}, html("thead", {}, html("tr", {}, ...heads)), html("tbody", {}, ...rows.reverse())),
-    html("p", { class: "note counterfactual", "aria-live": "polite" }, counterfactual(s, now, row, sisters, costs)));
+  const title = titled(s, now.seen ? `Where ${quoted(sentence, now.word)} attaches, and what other places would have cost` : "Where the next word may attach");
+  const heads = ["sister", "before the word (p′)", "after it (p)", "", "cost in bits"];
+  return panel("costs", title, tableOf(title, heads, rows.reverse()), html("p", { class: "note certainty" }, counterfactual(s) || certainty(row, now.seen, costs)));
 }
 
-function counterfactual(s, now, row, sisters, costs) {
-  const certainty = `Uncertainty about the place: ${has(row.entropy_before) ? bits(row.entropy_before) + " bits before the word" : ""}${now.seen ? `${has(row.entropy_before) ? ", " : ""}${bits(row.entropy_after)} bits after` : ""}.`;
-  const place = state.chosen[s];
-  if (place === null || !costs) return (now.seen || has(row.entropy_before) ? certainty : "") + (costs ? " Choose a place in the tree or in the table to see its cost." : "");
-  const sentence = sentences[s], sister = `“${spanName(sentence, sisters[place].first, sisters[place].end)}”`;
+function certainty(row, seen, costs) {
+  const told = [has(row.entropy_before) ? `${bits(row.entropy_before)} bits before the word` : null, seen ? `${bits(row.entropy_after)} bits after` : null].filter(has);
+  return (told.length ? `Uncertainty about the place: ${told.join(", ")}.` : "") + (costs ? " Choose a place, here or in the tree, to see what it costs." : "");
+}
+
+/* What the place that the reader chose costs, in a sentence; nothing if none is chosen. */
+function counterfactual(s) {
+  const sentence = sentences[s], now = placeIn(s), row = sentence.words[now.word], place = state.chosen[s];
+  if (place === null || !has(row.places[place].structural)) return "";
+  const costs = costsOf(row), node = sistersOf(row, spineOf(treeSoFar(s)))[place], sister = `“${spanName(sentence, node.first, node.end)}”`;
   if (!now.seen) return `If the next word attaches to ${sister}, that costs ${bits(row.places[place].structural)} structural bits.`;
   const spell = cost => `${bits(cost.structural)} structural + ${bits(cost.lexical)} lexical = ${bits(cost.structural + cost.lexical)} bits`;
   const taken = costs[row.taken], gap = costs[place].structural + costs[place].lexical - taken.structural - taken.lexical;
@@ -440,6 +508,13 @@ function parseCard(sentence, tree, share, rank, best) {
 
 /* ---------------------------------------------------------------- text and controls */
 
+/* What the reader is told: what is read and expected, or the cost of the place that was chosen. */
+function tell() {
+  const told = sentences.map((_, s) => counterfactual(s)).map((sentence, s) => sentence && names[s] ? `${names[s]}: ${sentence}` : sentence);
+  const chosen = told.filter(Boolean).join(" ");
+  byId("status").replaceChildren(chosen ? html("strong", {}, chosen) : describe());
+}
+
 function describe() {
   const lines = sentences.map((sentence, s) => {
     const now = placeIn(s), row = sentence.words[now.word];
@@ -464,13 +539,17 @@ function drawSentences() {
     });
     return html("p", { class: "sentence" }, names[s] ? html("b", {}, names[s]) : null, html("span", {}, ...words));
   }));
+  for (const now of document.querySelectorAll(".sentence .now")) {  // on a phone three lines are in sight
+    const holder = now.closest(".sentence");
+    holder.scrollTop = now.offsetTop - holder.clientHeight / 2;
+  }
 }
 
 function render() {
-  const status = describe(), slider = byId("slider");
-  byId("status").textContent = status;
+  const slider = byId("slider");
+  tell();
   slider.value = state.at;
-  slider.setAttribute("aria-valuetext", status);
+  slider.setAttribute("aria-valuetext", describe());
   drawSentences();
   drawFigure();
   const row = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.row : undefined;
@@ -492,9 +571,18 @@ function pause() {
   fill(byId("play"), { "aria-label": "Play" }, []).textContent = "▶";
 }
 
+/* The whole figure in the width of the page, or as large as its words are elsewhere. */
+function toggleWhole() {
+  state.whole = !state.whole;
+  state.shown = null;
+  byId("whole").setAttribute("aria-pressed", String(state.whole));
+  drawFigure();
+}
+
 function setTheme(dark) {
   document.documentElement.style.colorScheme = dark ? "dark" : "light";
   byId("theme").textContent = dark ? "Light" : "Dark";
+  byId("theme").setAttribute("aria-label", `${dark ? "Light" : "Dark"} colours`);
 }
 
 /* ---------------------------------------------------------------- files */
@@ -521,32 +609,74 @@ function painted(figure) {
   return copy;
 }
 
-/* The figure on its own, what stays in sight included, and a background, so that it needs no page around it. */
+const MARKS = {
+  open: () => svg("g", { class: "place" }, svg("circle", { cx: 5, cy: -4, r: 5 })),
+  structural: () => svg("rect", { class: "structural", y: -9, width: 10, height: 10 }),
+  lexical: () => svg("rect", { class: "lexical", y: -9, width: 10, height: 10 }),
+  total: () => svg("line", { class: "total", x2: 12, y1: -4, y2: -4 }),
+  undecided: () => null,
+  differing: () => svg("line", { class: "differing", x2: 12, y1: -4, y2: -4 }),
+};
+
+/* The page's legend as a drawing, in as many lines as the width asks for; and how high it is. */
+function drawLegend(width) {
+  const group = svg("g", {});
+  let x = 12, y = 14;
+  for (const item of document.querySelectorAll(".legend span:not([hidden])")) {
+    const kind = item.querySelector(".key").classList[1], content = kind === "undecided" ? `italics: ${item.lastChild.data}` : item.textContent;
+    const wide = widthOf(content, 13) + 36;
+    if (x > 12 && x + wide > width) { x = 12; y += 20; }
+    group.append(fill(svg("g", { transform: `translate(${x} ${y})` }), {}, [MARKS[kind](), text(kind === "undecided" ? 0 : 18, 0, content, "small soft")]));
+    x += wide;
+  }
+  return [group, y + 12];
+}
+
+/* What the figure shows, as lines of its own: the sentences, and which model read them. */
+function drawTitle() {
+  const lines = sentences.map((sentence, s) => `${names[s] ? names[s] + "  " : ""}${[...sentence.words.slice(0, -1)].map((row, i) => (i && row.start > sentence.words[i - 1].end ? " " : "") + row.word).join("")}`);
+  const group = svg("g", {}, ...lines.map((line, i) => text(12, 24 + 22 * i, line)), text(12, 22 + 22 * lines.length, data.about, "small soft"));
+  return [group, 36 + 22 * lines.length, Math.max(...lines.map(line => widthOf(line) + 24), widthOf(data.about, 13) + 24)];
+}
+
+/* The figure on its own: with a title, a legend, what stays in sight, and a background, it needs no page around it. */
 function standalone() {
-  const [figure, gutter] = byId("figure").querySelectorAll("svg"), copy = painted(figure);
+  const [figure, gutter] = byId("figure").querySelectorAll("svg"), { width, height } = figure.viewBox.baseVal;
+  const [title, top, least] = drawTitle(), wide = Math.max(width, least, 420), [legend, bottom] = drawLegend(wide), tall = top + height + bottom;
+  figure.append(title, legend);  // where the styles of the page reach them
+  const copy = painted(figure), [titled, keyed] = [...copy.childNodes].slice(-2), drawn = svg("g", { transform: `translate(0 ${top})` });
+  title.remove();
+  legend.remove();
+  keyed.setAttribute("transform", `translate(0 ${top + height})`);
+  drawn.append(...[...copy.childNodes].slice(0, -2), ...painted(gutter).childNodes);
   const background = getComputedStyle(figure.closest("section")).backgroundColor;
-  copy.append(...painted(gutter).childNodes);
-  copy.prepend(svg("rect", { width: "100%", height: "100%", fill: background }));
-  copy.setAttribute("xmlns", SVG);
-  return new XMLSerializer().serializeToString(copy);
+  copy.replaceChildren(svg("rect", { width: "100%", height: "100%", fill: background }), titled, drawn, keyed);
+  fill(copy, { xmlns: SVG, width: wide, height: tall, viewBox: `0 0 ${wide} ${tall}` }, []);
+  return { drawing: new XMLSerializer().serializeToString(copy), wide, tall };
 }
 
 function savePng() {
-  const figure = byId("figure").querySelector("svg"), image = new Image();
+  const { drawing, wide, tall } = standalone(), image = new Image();
   image.onload = () => {
-    const canvas = html("canvas", { width: 2 * figure.clientWidth, height: 2 * figure.clientHeight });
+    const canvas = html("canvas", { width: 2 * wide, height: 2 * tall });
     canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
     canvas.toBlob(picture => save("som-reading.png", picture), "image/png");
   };
-  image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(standalone());
+  image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(drawing);
 }
 
 const FIELDS = ["number", "word", "start", "end", "tokens", "surprisal", "structural", "lexical", "entropy_before", "entropy_after", "depth"];
 
+/* The chance of the place that the word has, before it was seen and after, and its label. */
+function taken(row) {
+  const { structural, posterior } = row.places[row.taken];
+  return [has(structural) ? +(2 ** -structural).toPrecision(6) : null, posterior, row.tag];
+}
+
 function table() {
   const cell = value => `"${String(has(value) ? value : "").replace(/"/g, '""')}"`;
-  const lines = sentences.flatMap((sentence, s) => sentence.words.map(row => [s + 1, ...FIELDS.map(field => row[field])].map(cell).join(",")));
-  return [["sentence", ...FIELDS].map(cell).join(","), ...lines, ""].join("\r\n");
+  const lines = sentences.flatMap((sentence, s) => sentence.words.map(row => [s + 1, ...FIELDS.map(field => row[field]), ...taken(row)].map(cell).join(",")));
+  return [["sentence", ...FIELDS, "p_before", "p_after", "label"].map(cell).join(","), ...lines, ""].join("\r\n");
 }
 
 /* ---------------------------------------------------------------- start */
@@ -555,18 +685,22 @@ byId("about").textContent = data.about;
 byId("slider").max = last;
 byId("key-differing").hidden = sentences.length < 2;
 byId("key-undecided").hidden = !sentences.some(sentence => sentence.words.some(row => row.tag) || sentence.labels.length);
+const foldLegend = () => { byId("legend").open = !isNarrow(); };
+foldLegend();
+matchMedia("(max-width: 499px)").addEventListener("change", foldLegend);
 byId("panels").className = sentences.length > 1 ? "two" : "";
 byId("slider").addEventListener("input", event => { pause(); goTo(Number(event.target.value)); });
 byId("back").addEventListener("click", () => { pause(); goTo(state.at - 1); });
 byId("forward").addEventListener("click", () => { pause(); goTo(state.at + 1); });
 byId("play").addEventListener("click", play);
+byId("whole").addEventListener("click", toggleWhole);
 byId("theme").addEventListener("click", () => setTheme(document.documentElement.style.colorScheme !== "dark"));
-byId("save-svg").addEventListener("click", () => save("som-reading.svg", new Blob([standalone()], { type: "image/svg+xml" })));
+byId("save-svg").addEventListener("click", () => save("som-reading.svg", new Blob([standalone().drawing], { type: "image/svg+xml" })));
 byId("save-png").addEventListener("click", savePng);
 byId("save-csv").addEventListener("click", () => save("som-surprisals.csv", new Blob(["\ufeff", table()], { type: "text/csv" })));
 const preference = matchMedia("(prefers-color-scheme: dark)");
 preference.addEventListener("change", event => setTheme(event.matches));
 setTheme(preference.matches);
-addEventListener("resize", drawFigure);
+addEventListener("resize", () => { state.shown = null; drawFigure(); });
 goTo(0);
 })();

@@ -27,7 +27,7 @@ class Section:
     title: str
     text: str = ""
     table: Rows = ()
-    fold: str = ""  # what stands for the table until it is unfolded
+    fold: str = ""  # what stands for the table and the terms until they are unfolded
     pictures: Mapping[str, str] = field(default_factory=dict)  # SVG by caption
     terms: Mapping[str, str] = field(default_factory=dict)  # what they mean
 
@@ -41,10 +41,11 @@ def html(title: str, sections: Sequence[Section]) -> str:
     return TEMPLATES.get_template("report.html").render(title=title, sections=sections)
 
 
-def frame(title: str, last: Section) -> tuple[str, str]:
-    """A page's beginning, and its last section and end: sections can be written between them as they come."""
-    before, end, after = html(title, []).rpartition("</main>")
-    return before, f"{section_html(last)}\n{end}{after}\n"
+def frame(title: str, first: Section, *last: Section) -> tuple[str, str]:
+    """A page's beginning with its first section, and its last sections and end: others can be written between them as
+    they come."""
+    before, end, after = html(title, [first]).rpartition("</main>")
+    return before, "\n".join([*map(section_html, last), f"{end}{after}\n"])
 
 
 def section_html(section: Section) -> str:
@@ -67,27 +68,32 @@ def svg(figure: Figure, transparent: bool = True) -> str:
 def learning_curves(log: Path) -> Figure:
     """Loss by step, and perplexity and the parsers' accuracy on the validation split by epoch, of a run's log."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     entries = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     figure = Figure(figsize=(10, 2.8), layout="constrained")
     loss, perplexity, accuracy = figure.subplots(1, 3)
     curve(loss, entries, "loss", "training loss", COLD)
     curve(perplexity, entries, "eval_ppl", "validation perplexity", COLD)
-    curve(accuracy, entries, "eval_p_acc", "p acc", WARM)
-    curve(accuracy, entries, "eval_p_next_acc", "p' acc", COLD)
+    curve(accuracy, entries, "eval_p_acc", "p acc", WARM, scale=100)
+    curve(accuracy, entries, "eval_p_next_acc", "p' acc", COLD, scale=100)
     accuracy.legend(frameon=False, labelcolor=GREY)
     accuracy.set_title("validation, decisions as the oracle's", fontsize=10, color=GREY)
-    for axes in (loss, perplexity, accuracy):
+    for axes, unit in ((loss, "nats"), (perplexity, ""), (accuracy, "per cent")):
         axes.set_xlabel("epoch", color=GREY)
+        axes.set_ylabel(unit, color=GREY)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.tick_params(colors=GREY)
         axes.spines[["top", "right"]].set_visible(False)
         axes.spines[["left", "bottom"]].set_color(GREY)
     return figure
 
 
-def curve(axes: Axes, entries: Sequence[Mapping[str, float]], name: str, title: str, colour: str) -> None:
+def curve(
+    axes: Axes, entries: Sequence[Mapping[str, float]], name: str, title: str, colour: str, scale: float = 1
+) -> None:
     """One measure over the epochs, where it was logged."""
-    points = [(entry["epoch"], entry[name]) for entry in entries if name in entry]
+    points = [(entry["epoch"], scale * entry[name]) for entry in entries if name in entry]
     if points:
         axes.plot(*zip(*points, strict=True), "o-", color=colour, markersize=3, label=title)
         axes.set_title(title, fontsize=10, color=GREY)

@@ -10,7 +10,9 @@ from typing import Any
 from datasets import load_from_disk
 from rich.table import Table
 
+from modeling_som.scoring_som import Method
 from modeling_som.sentences_som import running_text
+from modeling_som.tags_som import Labels
 from modeling_som.tokenization_som import load_tokenizer
 from som.data import row_tags, tag_names
 from som.evaluation import LABELS, Report, cell
@@ -20,6 +22,7 @@ from som.inference import (
     Surprisals,
     WordSurprisal,
     parse_all,
+    shared_columns,
     surprisal_figure,
     surprisals_all,
     tree_figure,
@@ -27,7 +30,9 @@ from som.inference import (
 from som.provenance import provenance
 from som.syntax import Example, Tree, binarise, universal
 from som.training import LOG, RUN
-from som.view.report import Rows, Section, html, learning_curves, section_html, svg
+from som.view.app import SHIPPED_TITLE
+from som.view.report import Rows, Section, frame, html, learning_curves, section_html, svg
+from som.view.trace import described
 
 SOM = (
     "A SOM (Syntactic Ordered Memory) is a language model that parses while it reads: before each word it guesses "
@@ -52,15 +57,16 @@ GLOSSARY = {
     "builds it; labels tell which steps belong to one constituent.",
     "labels": "What a constituent is to the one above it, and below a word what the word is; a head names its "
     "constituent.",
-    "dashes": "In a tree, a constituent that the other tree, the treebank's or the model's, has not.",
+    "purple": "In a tree, what the other tree, the treebank's or the model's, has not: constituents in dashes, labels "
+    "in bold letters.",
 }
 MEASURING = ("ppl", "p and p'", "p acc, p' acc", "UF1", "UAS, LAS, labelled F1")
-READING = ("surprisal", "structural, lexical", "labels", "dashes")
+READING = ("surprisal", "structural, lexical", "labels", "purple")
 SENTENCES_SHOWN = 4  # sentences of a treebank
 ABOUT_TREES = (
     "The model's trees of the first sentences of 8 to 14 words, and below each word its bits: structural, lexical, "
-    "and a line at the surprisal, for which every place counts. What the treebank has not is in dashes, and its own "
-    "tree follows where they differ."
+    "and a line at the surprisal, for which every place counts. What the treebank has not is purple, constituents "
+    "in dashes and labels in bold; its own tree follows where they differ."
 )
 
 
@@ -94,14 +100,14 @@ def evaluation_report(
     name: str, command: str, results: Mapping[str, Report], others: Iterable[Table] = (), shown: Section | None = None
 ) -> str:
     """The report of what a model was measured on; `others` are tables of comparison, `shown` its trees."""
-    tables = [result.__rich__() for result in results.values()]
+    tables, others = [result.__rich__() for result in results.values()], list(others)
     targeted = {"syntaxgym": "SyntaxGym", "blimp": "minimal pair"}
     terms = [*MEASURING] if "treebank" in results else []
     terms += [term for section, term in targeted.items() if section in results]
     what = ", ".join(dict.fromkeys(result.name for result in results.values()))
     sections = [
         Section("What this is", f"How good {name} is, measured on {what}. {SOM}"),
-        *map(figures, [*tables, *others]),
+        *map(figures, [*tables, *others], [*map(heading, results.values()), *(str(table.title) for table in others)]),
         *([shown] if shown else []),
         glossary(*terms, *(READING if shown else ())),
         origin({"command": command}, provenance()),
@@ -112,13 +118,20 @@ def evaluation_report(
 # ---------------------------------------------------------------------------------------------- their parts
 
 
-def figures(table: Table) -> Section:
-    """A table of a terminal, for a page."""
+def heading(result: Report) -> str:
+    """What a model was measured on, and how it read."""
+    return f"On {result.name}, by the method {result.method}{', gold trees given' * result.gold}"
+
+
+def figures(table: Table, title: str) -> Section:
+    """A table of a terminal, for a page, without lines that say nothing."""
     names, *columns = table.columns
     cells = zip(*(map(str, column.cells) for column in columns), strict=True)
     headers = [str(column.header) for column in columns]
     rows = [(str(name), dict(zip(headers, row, strict=True))) for name, row in zip(names.cells, cells, strict=True)]
-    return Section(str(table.title), "Perplexity as it is, shares in per cent.", rows)
+    told = [row for row in rows if set(row[1].values()) != {"–"}]
+    by_length = " Columns such as 1–10 are of sentences of so many words." if "all" in headers else ""
+    return Section(title, f"Perplexity as it is, shares in per cent.{by_length}", told)
 
 
 def epochs(log: Sequence[Mapping[str, Any]]) -> Rows:
@@ -142,7 +155,7 @@ def settings(found: Mapping[str, Any]) -> Section:
         for name, value in found.items()
         if value not in ("", None, [], {})
     }
-    return Section("Settings", terms=told)
+    return Section("Settings", fold=f"All {len(told)} of them", terms=told)
 
 
 def origin(commands: Mapping[str, str], made_with: Mapping[str, Any]) -> Section:
@@ -169,11 +182,20 @@ def parse_section(parse: Parse, binary: bool = False) -> str:
     return section_html(Section(running_text(parse.words), note, pictures={"": parse.figure(binary)}))
 
 
-def surprisal_section(rows: Sequence[WordSurprisal]) -> str:
+def reading_frame(
+    title: str, shown: str, terms: Sequence[str], model: str | None, method: Method, command: str
+) -> tuple[str, str]:
+    """Beginning and end of a page of sentences: what is shown, what the words mean, and what it was made with."""
+    read_by = {"model": model or SHIPPED_TITLE, "method": described(method)}
+    first = Section("What this is", f"{shown} {SOM}", terms=read_by)
+    return frame(title, first, glossary(*terms), origin({"command": command}, provenance()))
+
+
+def surprisal_section(rows: Sequence[WordSurprisal], labels: Labels | None = None) -> str:
     """The surprisals of a sentence as a part of a page; their numbers are there to be unfolded."""
     total = sum(row.surprisal for row in rows)
     table = [(row.word, {name: decimals(getattr(row, name)) for name in MEASURES}) for row in rows]
-    picture = {"": surprisal_figure(rows)}
+    picture = {"": surprisal_figure(rows, labels)}
     words = running_text([row.word for row in rows])
     return section_html(Section(words, f"{total:.1f} bits in all.", table, "The numbers", picture))
 
@@ -214,8 +236,9 @@ def against_gold(example: Example, parse: Parse, rows: Surprisals) -> dict[str, 
     right = {span for span, label in ours.items() if universal(label) == universal(theirs.get(span, ""))}
     told = f"{len(spans & wanted)} of {len(spans)} constituents" + f", {len(right)} of {len(ours)} labels" * labelled
     text, off = running_text(list(example.words)), ours.keys() - right - (spans - wanted)
-    picture = tree_figure(tree, labels=ours, wrong=spans - wanted, wrong_labels=off, rows=rows)
+    columns = shared_columns(parse.words, ours, theirs)
+    picture = tree_figure(tree, labels=ours, wrong=spans - wanted, wrong_labels=off, rows=rows, columns=columns)
     if spans == wanted and not off:
         return {f"{text} As in the treebank.": picture}
-    treebank = tree_figure(other, labels=theirs, wrong=wanted - spans)
+    treebank = tree_figure(other, labels=theirs, wrong=wanted - spans, columns=columns)
     return {f"{text} As in the treebank: {told}.": picture, f"{text} The treebank's tree:": treebank}

@@ -21,12 +21,15 @@ from modeling_som.scoring_som import Method, Reading, evaluating, read_sequences
 from modeling_som.search_som import logsumexp_of_each
 from modeling_som.sentences_som import Sentence, encode
 from modeling_som.tags_som import Decided, Labels
+from modeling_som.tokenization_som import continuing_tokens
 from som.inference import Attach, Parse, WordSurprisal, decided_after_each_word, forced_depths, surprisals
 from som.syntax import Tags, labelled_spans
 
 LONGEST = 80  # words: more have no room on a page
 EXPECTED = 10  # words of each prediction that are kept
 DIGITS = 6  # of the numbers in the page
+END_NAME = "end"  # what readers see of EOS
+BETWEEN = "·"  # the pieces of a word
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,14 @@ class Place:
     posterior: float  # p, once the word is seen
 
 
+class Expected(NamedTuple):
+    """A token that may come next, as people read it."""
+
+    text: str  # a piece that would go on with the word just read stands behind that word
+    p: float
+    kind: str  # "word", also for the first piece of one; "piece", "class" of unknown words, or "end"
+
+
 @dataclass(frozen=True)
 class WordTrace:
     """One word, or at the very end EOS: what was expected before it, and what was decided when it was read."""
@@ -46,13 +57,21 @@ class WordTrace:
     surprisal: WordSurprisal  # with the best partial parses that end in this word
     places: list[Place]  # from the root down
     taken: int  # which of them
-    expected: list[tuple[str, float]]  # the most probable words at this place, before it is seen
+    expected: list[Expected]  # the most probable tokens at this place, before it is seen
+    pieces: list[str]  # what the vocabulary has for it, as people read it
+    ends: bool = False  # whether it is EOS
     tag: str | None = None  # its relation to its head, or the category above it
     decided: int = 0  # how many words must be read before nothing can change the tag; EOS is one
 
+    @property
+    def readable(self) -> WordSurprisal:
+        """The numbers, with names as people read them, none of the tokenizer's."""
+        word = END_NAME if self.ends else self.surprisal.word
+        return replace(self.surprisal, word=word, tokens=BETWEEN.join(self.pieces))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for the page; parses as depths alone, since the page draws them itself."""
-        row = rounded(asdict(self.surprisal))
+        row = rounded(asdict(self.readable))
         row["parses"] = [[parse["depths"], parse["probability"]] for parse in row["parses"]]
         places = [rounded(asdict(place)) for place in self.places]
         return {
@@ -115,13 +134,14 @@ def trace(
     parsed = surprisals(model, tokenizer, text, found_by, parses=found_by.k or 4, **options)
     reading = read_as_scored(model, sentence.ids, method, forced)
     expected = expected_words(model, tokenizer, sentence, reading)
+    columns = zip(rows, parsed, first_tokens(sentence), expected, pieces(tokenizer, sentence), strict=True)
     traced = [
-        WordTrace(with_parses(row, other), *places(sentence, reading, token), likely)
-        for row, other, token, likely in zip(rows, parsed, first_tokens(sentence), expected, strict=True)
+        WordTrace(with_parses(row, other), *places(sentence, reading, token), likely, parts)
+        for row, other, token, likely, parts in columns
     ]
     known = reading.labels(sentence.starts, model.config.tree_tags)
     decided = decided_after_each_word(sentence, reading, model.config.tree_tags)
-    traced = [*label_words(traced[:-1], known, decided), traced[-1]]  # EOS has none
+    traced = [*label_words(traced[:-1], known, decided), replace(traced[-1], ends=True)]  # EOS has none
     log_prob = -log(2) * sum(row.surprisal for row in rows)
     of_words = sentence.of_words(reading.depths)
     parse = Parse(sentence.words, sentence.offsets, of_words, log_prob, known, text if isinstance(text, str) else None)
@@ -237,26 +257,54 @@ def in_bits(log_probs: Tensor) -> list[float]:
     return (0 - log_probs / log(2)).tolist()
 
 
+def pieces(tokenizer: PreTrainedTokenizerBase, sentence: Sentence) -> list[list[str]]:
+    """The pieces of each word, and of EOS, as people read them."""
+    starts = first_tokens(sentence)
+    words = [sentence.ids[start:stop] for start, stop in zip(starts, [*starts[1:], None], strict=True)]
+    return [[shown(tokenizer, token) for token in word] for word in words]
+
+
 @torch.inference_mode()
 def expected_words(
     model: SOMForCausalLM, tokenizer: PreTrainedTokenizerBase, sentence: Sentence, reading: Reading
-) -> list[list[tuple[str, float]]]:
-    """For each place, the most probable words of the mixture over all guesses of p', with their probabilities."""
+) -> list[list[Expected]]:
+    """For each place, the most probable tokens of the mixture over all guesses of p', with their probabilities."""
     ids = torch.tensor([sentence.ids], device=model.device)
     depths = torch.tensor([reading.depths], device=model.device)
     before = torch.tensor(first_tokens(sentence), device=model.device) - 1
     with evaluating(model):
         out = model(ids, depths=depths, marginal=reading.prior is not None, use_cache=False, logits_to_keep=before)
     best = out.logits[0].double().softmax(dim=-1).topk(min(EXPECTED, model.config.vocab_size))
+    continues, unknown = continuing_tokens(tokenizer), set(getattr(tokenizer, "unknown_ids", ()))
+
+    def kind(token: int) -> str:
+        if token == tokenizer.eos_token_id:
+            return "end"
+        return "piece" if continues[token] else "class" if token in unknown else "word"
+
     return [
-        [(shown(tokenizer, token), p) for token, p in zip(tokens, shares, strict=True)]
-        for tokens, shares in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        [
+            Expected(after(word, shown(tokenizer, token), kind(token)), p, kind(token))
+            for token, p in zip(*row, strict=True)
+        ]
+        for word, *row in zip(["", *sentence.words], best.indices.tolist(), best.values.tolist(), strict=True)
     ]
 
 
+def after(word: str, token: str, kind: str) -> str:
+    """A token as it would stand after a word.
+
+    >>> after("barn", "ery", "piece"), after("barn", "fell", "word")
+    ('barn·ery', 'fell')
+    """
+    return f"{word}{BETWEEN}{token}" if kind == "piece" else token
+
+
 def shown(tokenizer: PreTrainedTokenizerBase, token: int) -> str:
-    """A token as people read it: without the mark for the space before it."""
-    return str(tokenizer.decode([token])).strip() or str(tokenizer.convert_ids_to_tokens(token))
+    """A token as people read it: without the mark for the space before it, and with a word for the end."""
+    if token == tokenizer.eos_token_id:
+        return END_NAME
+    return str(tokenizer.decode([token])).strip() or "␣"
 
 
 def rounded(value: Any) -> Any:

@@ -104,3 +104,12 @@ def test_notebooks_show_as_text_what_has_no_room_in_a_picture():
     parse = Parse(["dog"] * 300, [], [1] * 300)
     for shown in (parse, Surprisals(), Surprisals([row(1, "dog", 1.0, 3.0, 1)] * 300)):
         assert shown._repr_svg_() is None and shown._repr_html_() is None
+
+
+def test_surprisals_are_drawn_with_the_labels_of_their_tree():
+    rows = [row(1, "the", 1.0, 3.0, 1), row(2, "dog", 1.0, 2.0, 2), row(3, "</s>", 0.1, 0.2, 1)]
+    labels = Labels(["det", "head"], [None, "root"])
+    words = {one.text for one in parts(surprisal_figure(rows, labels), "text")}
+    assert {"det", "head", "root", "the", "dog"} <= words
+    assert "root" in Surprisals(rows, labels)._repr_svg_() and "root" in Surprisals(rows, labels)._repr_html_()
+    assert "root" not in Surprisals(rows)._repr_html_()

@@ -88,9 +88,10 @@ class Visitor:
     def fill(self, name: str, text: str) -> None:
         self.wait(f"#{name} :is(input, textarea)")
         self.driver.execute_script(
-            "const box = document.querySelector(arguments[0]);"
+            "const box = document.querySelector(arguments[0]); box.focus();"
             "Object.getOwnPropertyDescriptor(Object.getPrototypeOf(box), 'value').set.call(box, arguments[1]);"
-            "for (const name of ['input', 'change']) box.dispatchEvent(new Event(name, {bubbles: true}))",
+            "for (const name of ['input', 'change']) box.dispatchEvent(new Event(name, {bubbles: true}));"
+            "box.blur()",
             f"#{name} :is(input, textarea)",
             text,
         )
@@ -134,23 +135,48 @@ def visitor(app, tmp_path_factory) -> Iterator[Visitor]:
     driver.quit()
 
 
-def test_the_first_click_reads_the_sentence_that_is_there(visitor):
-    visitor.wait("#read").click()
-    visitor.driver.switch_to.frame(visitor.wait("#shown iframe"))
-    assert "horse" in visitor.wait("#sentences").text
+def test_the_sentence_that_is_there_is_read_at_once_and_has_one_scroll_bar(visitor):
+    frame = visitor.wait("#shown iframe")
+    visitor.driver.execute_script("arguments[0].scrollIntoView()", frame)  # out of sight, nothing is measured again
+    visitor.driver.switch_to.frame(frame)
+    assert "horse" in visitor.wait("#sentences").text and not visitor.wait("h1").is_displayed()
+    inner = "return [document.documentElement.scrollHeight, innerHeight]"
+    for _ in range(100):
+        needed, there = visitor.driver.execute_script(inner)
+        if needed <= there:
+            break
+        time.sleep(0.1)
     visitor.driver.switch_to.default_content()
+    assert needed <= there < 8000
+
+
+def test_words_and_sisters_to_force_have_names(small):
+    from som.inference import load
+    from som.view.app import answer, attachments
+
+    models = [("small", *load(small))]
+    _, possible = answer(models, "the old dog sees .", "", "small", "greedy")
+    names = dict(possible)
+    assert names["dog → old"] == "3=word 2" and names["old → start · the"] == "2=word 0"
+    for value in names.values():
+        assert attachments(value) and "forced" in answer(models, "the old dog sees .", "", "small", "greedy", value)[0]
 
 
 @pytest.mark.parametrize("kind", ["Garden path", "Centre embedding", "Agreement"])
-def test_an_example_fills_in_both_sentences(visitor, kind):
+def test_an_example_fills_in_both_sentences_and_is_read(visitor, kind):
+    visitor.driver.execute_script("document.querySelector('#shown iframe')?.classList.add('before')")
     wanted = next(pair for name, *pair in EXAMPLES if name == kind)
     next(one for one in visitor.all("button") if one.text.startswith(kind)).click()
     boxes = [visitor.wait(f"#{name} :is(input, textarea)") for name in ("text", "other")]
     for _ in range(100):
         if [box.get_property("value") for box in boxes] == wanted:
-            return
+            break
         time.sleep(0.1)
-    raise AssertionError(f"{wanted} was not filled in")
+    else:
+        raise AssertionError(f"{wanted} was not filled in")
+    visitor.driver.switch_to.frame(visitor.wait("#shown iframe:not(.before)"))
+    assert len(visitor.all("#sentences p")) == 2 and wanted[0].split()[1] in visitor.wait("#sentences").text
+    visitor.driver.switch_to.default_content()
 
 
 def test_the_tree_of_a_typed_sentence_appears_in_a_frame_that_cannot_touch_the_app(visitor):
@@ -210,9 +236,9 @@ def test_models_and_methods_from_elsewhere_are_refused(small):
 
     models = [("small", *load(small))]
     for model, method in (("/etc/passwd", "greedy"), ("small", "os.system")):
-        assert "from the lists" in answer(models, "the dog", "", model, method)
-    assert "<iframe" in answer(models, "the dog", "", "small", "beam")
-    assert "2000 characters" in answer(models, "x" * 5000, "", "small", "greedy")
+        assert "from the lists" in answer(models, "the dog", "", model, method)[0]
+    assert "<iframe" in answer(models, "the dog", "", "small", "beam")[0]
+    assert "2000 characters" in answer(models, "x" * 5000, "", "small", "greedy")[0]
 
 
 def test_without_gradio_one_line_says_what_to_install(monkeypatch, capsys):

@@ -134,8 +134,8 @@ def test_the_slider_stops_twice_at_each_word_and_shows_what_the_trace_says(viewe
         viewer.go_to(2 * i)
         assert len(viewer.all("#figure .place")) == len(word.places)
         assert not viewer.all("#figure .place.taken")
-        shown = [row.text for row in viewer.all(".expected td:first-child")]
-        assert shown == ["end" if one == "</s>" else one for one, _ in word.expected]
+        shown = [row.text for row in viewer.all(".expected tbody td:first-child")]
+        assert shown == [one.text for one in word.expected] and "</s>" not in shown
         viewer.go_to(2 * i + 1)
         assert f"{word.surprisal.surprisal:.2f} bits" in viewer.one("#status").text
         assert [bool("taken" in one.get_attribute("class")) for one in viewer.all("#figure .place")] == [
@@ -166,10 +166,51 @@ def test_a_click_on_a_node_tells_what_that_attachment_would_have_cost(viewer):
         viewer.run(
             "document.querySelector(arguments[0]).dispatchEvent(new Event('click'))", f'[data-place="0-{place}"]'
         )
-        told = viewer.one(".counterfactual").text
+        told = viewer.one("#status").text
         assert f"{cost.structural:.2f} structural + {cost.lexical:.2f} lexical" in told
         assert ("would have cost" in told) == (place != read.words[word].taken)
         assert len(viewer.all("#figure .place.chosen")) == len(viewer.all("tr.chosen")) == 1
+        other = int(place != read.words[word].taken)
+        assert len(viewer.all("#figure .edge.alternative")) == len(viewer.all("#figure .ghost")) == other
+        if other:
+            assert viewer.one("#figure .ghost text").text == f"{cost.structural + cost.lexical:.1f}"
+    viewer.go_to(2 * word)
+    assert not viewer.all("#figure .ghost") and "expects word" in viewer.one("#status").text
+
+
+@pytest.mark.parametrize("width", [375, 1280])
+def test_the_cost_of_a_place_is_told_where_the_reader_looks(viewer, width):
+    viewer.open(WORDS, CONTROL, width=width)
+    viewer.go_to(11)
+    viewer.run("document.getElementById('panels').scrollIntoView()")
+    viewer.run("document.querySelector('.costs tr:not(.taken) button').click()")
+    bottom = viewer.run("return document.getElementById('status').getBoundingClientRect().bottom")
+    assert 0 < bottom < 300 and viewer.one("#status").text.startswith("A: Attached to")
+
+
+def test_bars_of_what_was_chosen_and_of_what_was_taken_have_one_axis(viewer):
+    (read,) = viewer.open(WORDS)
+    word = next(i for i, word in enumerate(read.words) if len(word.places) > 2)
+    viewer.go_to(2 * word + 1)
+    place = next(i for i in range(len(read.words[word].places)) if i != read.words[word].taken)
+    viewer.run("document.querySelector(arguments[0]).dispatchEvent(new Event('click'))", f'[data-place="0-{place}"]')
+    heights = [float(one.get_attribute("height")) for one in viewer.all("#figure .bars.now .lexical")]
+    taken, other = (read.words[word].places[one].lexical for one in (read.words[word].taken, place))
+    assert heights[0] / heights[1] == pytest.approx(taken / other, rel=1e-3)
+
+
+def test_the_word_that_was_read_stands_there_with_its_whole_probability(viewer):
+    tokenizer = make_tokenizer("bpe:270", [WORDS, CONTROL])
+    (read,) = viewer.open(WORDS, model=(make_model(**vocabulary(tokenizer)), tokenizer))
+    assert any(len(word.pieces) > 1 for word in read.words) and any(len(word.pieces) == 1 for word in read.words)
+    for i, word in enumerate(read.words[:-1]):
+        viewer.go_to(2 * i + 1)
+        name, _, share = (cell.text for cell in viewer.all(".expected tr.seen td"))
+        value = 100 * 2**-word.surprisal.surprisal
+        assert name == word.surprisal.word
+        assert float(share.removesuffix(" %").removeprefix("<")) == pytest.approx(value, rel=0.5, abs=0.01)
+        assert ("is read as" in viewer.one(".expected").text) == (len(word.pieces) > 1)
+    assert "Ġ" not in viewer.run("return document.body.innerHTML.replace(/<script[^]*?<\\/script>/g, '')")
 
 
 def test_a_pointer_hits_the_node_itself(viewer):
@@ -221,6 +262,26 @@ def test_two_sentences_are_aligned_and_their_differences_marked(viewer):
     ]
     assert sees[0] == pytest.approx(sees[2], abs=1) and sees[1] == pytest.approx(sees[3], abs=1)
     assert viewer.one("#figure").text.count("A − B") == 1
+
+
+def test_differences_are_rounded_not_cut(viewer):
+    surprisals = iter([11.46, 10.01, 1.04, 11.0])
+
+    def edit(one):
+        rows = [replace(word.surprisal, surprisal=next(surprisals)) for word in one.words[:2]]
+        return replace(one, words=[*(map(with_row, one.words, rows)), *one.words[2:]])
+
+    def with_row(word, row):
+        return replace(word, surprisal=row)
+
+    viewer.open(WORDS, WORDS, edit=edit)
+    shown = [text.text for text in viewer.all("#figure .less + text, #figure .more + text")]
+    assert shown[:2] == ["+10.4", "−1.0"]
+
+
+def test_what_fits_needs_no_button_to_be_seen_whole(viewer):
+    viewer.open(WORDS)
+    assert not viewer.one("#whole").is_displayed()
 
 
 @pytest.mark.parametrize("step", [0, 9, 17, 29])
@@ -278,9 +339,10 @@ def test_the_figure_is_saved_as_svg_and_png_and_the_numbers_as_csv(viewer):
     for kind in ("svg", "png", "csv"):
         viewer.one(f"#save-{kind}").click()
     svg = ElementTree.fromstring(viewer.downloaded("som-reading.svg"))
-    assert {"dog", "0"} <= {text.strip() for text in svg.itertext()} and "var(" not in ElementTree.tostring(
-        svg, "unicode"
-    )
+    said = {text.strip() for text in svg.itertext()}
+    assert {"dog", "0", "structural", "surprisal, in bits", "a small model, method marginal"} <= said
+    assert " ".join(NASTY) in said and "var(" not in ElementTree.tostring(svg, "unicode")
+    assert not viewer.one("#figure").text.count("a small model")  # the page's own figure is as it was
     png = viewer.downloaded("som-reading.png")
     assert png.startswith(b"\x89PNG")
     drawn = viewer.driver.execute_async_script(
@@ -293,7 +355,9 @@ def test_the_figure_is_saved_as_svg_and_png_and_the_numbers_as_csv(viewer):
     )
     assert drawn[0] > 600 and drawn[1] > 20  # a picture of many colours
     header, *lines = viewer.downloaded("som-surprisals.csv").decode("utf-8-sig").splitlines()
-    assert header.split(",")[:3] == ['"sentence"', '"number"', '"word"'] and len(lines) == len(read.words)
+    names = header.replace('"', "").split(",")
+    assert names[:3] == ["sentence", "number", "word"] and names[-3:] == ["p_before", "p_after", "label"]
+    assert len(lines) == len(read.words) and '"end"' in lines[-1]
     assert '"<script>alert(1)</script>"' in lines[1] and '""""' in lines[5]
 
 
@@ -306,13 +370,14 @@ def test_colours_follow_the_system_until_the_reader_chooses(viewer, dark):
     assert (sum(viewer.run(background)) < 200) != dark
 
 
-@pytest.mark.parametrize("width", [375, 800, 1280])
+@pytest.mark.parametrize("width", [320, 375, 768, 1280])
 @pytest.mark.parametrize("sentences", [[WORDS], [WORDS, CONTROL], [(WORDS * 5)[:60]], [["x" * 200, "dog"]]], ids=len)
 def test_nothing_is_cut_off_or_overlaps_at_any_width(viewer, width, sentences):
     viewer.open(*sentences, width=width)
     for step in (0, 5, int(viewer.one("#slider").get_attribute("max"))):
         viewer.go_to(step)
         assert viewer.run("return document.documentElement.scrollWidth") <= width
+        assert viewer.run(OUTSIDE) == []
         overlaps = viewer.run(OVERLAPS)
         assert overlaps == []
         now, holder = (
@@ -322,6 +387,12 @@ def test_nothing_is_cut_off_or_overlaps_at_any_width(viewer, width, sentences):
         assert holder[0] - 1 <= now[0] and now[1] <= holder[1] + 1  # the word in question is in sight
 
 
+# cells of tables that leave their card
+OUTSIDE = """
+const cells = card => [...card.querySelectorAll('td, th')];
+return [...document.querySelectorAll('#panels section')].flatMap(card => cells(card).filter(cell =>
+  cell.getBoundingClientRect().right > card.getBoundingClientRect().right).map(cell => cell.textContent));
+"""
 OVERLAPS = """
 const found = [];
 for (const svg of document.querySelectorAll('svg')) {
@@ -379,15 +450,70 @@ def test_a_page_without_labels_does_not_explain_them_in_its_legend(viewer):
 def test_the_numbers_of_the_axis_stay_in_sight_while_the_words_scroll(viewer):
     viewer.open(WORDS, CONTROL, width=375)
     viewer.go_to(5)
-    viewer.run("document.getElementById('figure').scrollLeft = 400")
+    viewer.run("document.getElementById('figure').scrollLeft = 300")
     box = "return arguments[0].getBoundingClientRect()"
-    assert viewer.run("return document.getElementById('figure').scrollLeft") == 400
+    assert viewer.run("return document.getElementById('figure').scrollLeft") == 300
     left = viewer.run(box, viewer.one("#figure"))["left"]
     numbers, lines = viewer.all("#figure .axis text"), viewer.all("#figure g > .grid, #figure g > .zero")
     assert len(numbers) == len(lines) >= 4
     for number, line in zip(numbers, lines, strict=True):
         shown, at = viewer.run(box, number), viewer.run(box, line)["top"]
         assert left <= shown["left"] and shown["right"] < left + 40 and shown["top"] < at < shown["bottom"]
+
+
+def test_on_a_phone_the_tree_before_the_word_is_in_sight_and_can_be_seen_whole(viewer):
+    viewer.open(WORDS, width=375)
+    viewer.go_to(2 * len(WORDS) - 1)
+    box = "const r = arguments[0].getBoundingClientRect(); return [r.left, r.right]"
+    left, right = viewer.run(box, viewer.one("#figure"))
+    now = sum(viewer.run(box, viewer.one("#figure .band"))) / 2
+    assert now == pytest.approx(left + 0.8 * (right - left), abs=40)
+    viewer.one("#whole").click()
+    assert viewer.one("#whole").get_attribute("aria-pressed") == "true"
+    figure = viewer.run(box, viewer.one("#figure > svg"))
+    assert left - 1 <= figure[0] and figure[1] <= right + 1
+    viewer.one("#whole").click()
+    assert viewer.run("const f = document.getElementById('figure'); return f.scrollWidth > f.clientWidth")
+
+
+def test_a_phone_has_large_buttons_a_folded_legend_and_three_lines_of_text(viewer):
+    viewer.open((WORDS * 5)[:60], width=375)
+    heights = viewer.run(
+        "return [...document.querySelectorAll('.tools button, .controls button, td button')]"
+        ".map(one => one.offsetHeight)"
+    )
+    assert min(heights) >= 40
+    assert not viewer.one(".legend p").is_displayed()
+    viewer.go_to(100)
+    sentence, word = (
+        viewer.run("return arguments[0].getBoundingClientRect()", viewer.one(one))
+        for one in (".sentence", ".sentence .now")
+    )
+    assert sentence["height"] < 100 and sentence["top"] <= word["top"] and word["bottom"] <= sentence["bottom"] + 1
+
+
+def test_tables_have_names(viewer):
+    viewer.open(WORDS, CONTROL)
+    names = [one.get_attribute("aria-label") for one in viewer.all("table")]
+    assert len(names) == 4 and all(names) and len(set(names)) == 4
+
+
+def test_discs_do_not_lie_over_labels(viewer):
+    def label(one):
+        return replace(one, labels=[(0, end, "S", len(WORDS) + 1) for end in range(2, len(WORDS) + 1)])
+
+    viewer.open(WORDS, edit=label)
+    for step in range(2, 2 * len(WORDS), 3):
+        viewer.go_to(step)
+        assert viewer.run(COVERED) == []
+
+
+COVERED = """
+const labels = [...document.querySelectorAll('#figure .label')].map(one => one.getBoundingClientRect());
+return [...document.querySelectorAll('#figure .place circle')].map(one => one.getBoundingClientRect()).filter(disc =>
+  labels.some(a => Math.min(a.right, disc.right) > Math.max(a.left, disc.left)
+    && Math.min(a.bottom, disc.bottom) - Math.max(a.top, disc.top) > 3)).length ? ['covered'] : [];
+"""
 
 
 def test_pictures_of_the_page_can_be_taken_again(viewer, monkeypatch):

@@ -87,7 +87,7 @@ def test_som_view_writes_the_numbers_of_som_surprisal(checkpoint, tmp_path, caps
         assert cli.main(["surprisal", text, *common, "--particles", "3", "--eos", "--json", "-"]) == 0
         (wanted,) = json.loads(capsys.readouterr().out)
         for row, other in zip(sentence["words"], wanted["words"], strict=True):
-            for name in ("word", "tokens", "depth", "surprisal", "structural", "lexical", "entropy_after"):
+            for name in ("number", "depth", "surprisal", "structural", "lexical", "entropy_after"):
                 value = other[name]
                 assert row[name] == (round(value, 6) if isinstance(value, float) else value)
 

@@ -1,5 +1,6 @@
 """Reports: one page each, made of the same parts, in which what a treebank has otherwise is marked."""
 
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -7,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 from conftest import CORPUS, make_model
+from rich.table import Table
 
 from modeling_som.tags_som import Labels
 from som import cli
@@ -15,8 +17,8 @@ from som.data.vocabularies import make_tokenizer
 from som.inference import Parse, load, surprisals
 from som.syntax import Example, Tags, Tree, builtin_treebank, dependency_tags, read_treebank, to_conllu
 from som.training.models import vocabulary
-from som.view import Section, html, trees
-from som.view.sections import against_gold, validation
+from som.view import Section, html, learning_curves, trees
+from som.view.sections import against_gold, figures, validation
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -66,6 +68,20 @@ def test_the_report_of_a_training_has_curves_trees_terms_settings_and_origin(wor
     for part in ("parses while it reads", "epoch 1", "never seen", "What the words mean", "hidden_size", "torch"):
         assert part in page.text
     assert "som" in page.text.rpartition("command")[2]
+    assert re.search(r"commit\s*[0-9a-f]{7}", page.text) or "not in a clone" in page.text
+    assert re.search(r"<details><summary>All \d+ of them", (world / "run.html").read_text("utf-8"))
+
+
+def test_curves_of_shares_are_in_per_cent_and_ticks_are_whole_epochs(tmp_path):
+    entries = [{"epoch": float(n), "loss": 3.0, "eval_p_acc": 0.9 + n / 100} for n in range(1, 4)]
+    (tmp_path / "log").write_text("\n".join(map(json.dumps, entries)))
+    figure = learning_curves(tmp_path / "log")
+    loss, _, accuracy = figure.axes
+    assert accuracy.lines[0].get_ydata().tolist() == pytest.approx([91, 92, 93])
+    assert (loss.get_ylabel(), accuracy.get_ylabel()) == ("nats", "per cent")
+    (tmp_path / "log").write_text(json.dumps(entries[0]))
+    for axes in (loss, learning_curves(tmp_path / "log").axes[0]):
+        assert all(tick == int(tick) for tick in axes.get_xticks())
 
 
 def test_the_validation_split_of_prepared_data_is_that_of_its_file(world):
@@ -98,6 +114,14 @@ def test_the_report_of_an_evaluation_has_the_figures_of_the_terminal_and_trees(w
     assert out.as_uri() in printed and page.stands_alone() and page.tags.count("svg") >= 4
     (perplexity,) = re.findall(r"ppl, with EOS +│ +([\d.,]+)", printed)
     assert perplexity in page.text and "UAS" in page.text and "som evaluate" in page.text
+    assert "On few, by the method marginal" in page.text and "sentences of so many words" in page.text
+
+
+def test_lines_of_a_table_that_say_nothing_are_left_out():
+    table = Table("", "all", "1–10", title="t")
+    for row in (("ppl", "3.1", "–"), ("LAS", "–", "–")):
+        table.add_row(*row)
+    assert [name for name, _ in figures(table, "On t").table] == ["ppl"]
 
 
 def test_a_report_is_refused_before_any_work_where_it_cannot_be_a_page(world, capsys):
@@ -119,6 +143,11 @@ def marked(picture: str, tag: str) -> list[str]:
     return [one.text for one in found if "wrong" in one.get("class", "").split()]
 
 
+def places_of(picture: str, words: list[str]) -> list[str]:
+    found = ElementTree.fromstring(picture).iter(SVG + "text")
+    return [one.get("x") for one in found if one.text in words]
+
+
 def test_constituents_and_labels_that_the_treebank_has_otherwise_are_marked():
     words, heads, relations = ["the", "dog", "sees", "it"], [2, 3, 0, 3], ["det", "nsubj", "root", "obj"]
     tree, tags = Tree.parse("((the dog) sees it)"), dependency_tags(heads, relations)
@@ -127,7 +156,8 @@ def test_constituents_and_labels_that_the_treebank_has_otherwise_are_marked():
     (caption,) = against_gold(gold, right, read(words))
     assert caption.endswith("As in the treebank.")
     renamed = Parse(words, [], [1, 2, 2, 2], labels=Labels([*tags.leaf[:3], "obl"], list(tags.node)))
-    ours, _ = against_gold(gold, renamed, read(words)).items()
+    ours, theirs = against_gold(gold, renamed, read(words)).items()
+    assert places_of(ours[1], words) == places_of(theirs[1], words)  # one above the other
     assert "2 of 2 constituents, 5 of 6 labels" in ours[0] and marked(ours[1], "text") == ["obl"]
     assert marked(ours[1], "path") == []
     other = Parse(
@@ -156,6 +186,8 @@ def test_format_html_is_a_page_with_a_picture_of_each_sentence_and_no_markup_fro
     page = Page(out)
     assert code == 0 and page.stands_alone() and page.tags.count("svg") == 2 and out.endswith("</html>\n")
     assert "<script>alert(1)</script>" in page.text and "What the words mean" in page.text
+    for part in ("parses while it reads", "checkpoint", "methodgreedy", f"som {command}", "torch"):
+        assert part in re.sub("\n", "", page.text)
 
 
 @pytest.mark.parametrize("command", ["parse", "surprisal"])

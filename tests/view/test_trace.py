@@ -83,7 +83,7 @@ def test_the_words_expected_are_the_best_of_the_model_s_own_mixture(checkpoint):
         [*sentence.starts, len(sentence.ids) - 1], trace(model, tokenizer, TEXT).words, strict=True
     ):
         best = logits[place - 1].softmax(dim=0).topk(len(word.expected)).values.tolist()
-        assert [p for _, p in word.expected] == pytest.approx(best)
+        assert [one.p for one in word.expected] == pytest.approx(best)
 
 
 def test_partial_parses_are_those_of_the_beam_and_of_as_many_trees_as_asked_for(checkpoint):
@@ -108,3 +108,21 @@ def test_a_sentence_too_long_for_a_page_is_refused_in_one_line(checkpoint):
     model, tokenizer = load(checkpoint)
     with pytest.raises(ValueError, match=f"^the page shows sentences of up to {LONGEST} words, got {LONGEST + 1}$"):
         trace(model, tokenizer, ["dog"] * (LONGEST + 1))
+
+
+def test_the_tokenizer_s_own_marks_are_not_shown(checkpoint):
+    model, tokenizer = load(checkpoint)
+    words = trace(model, tokenizer, TEXT).words
+    told = [words[-1].readable.word, *(word.readable.tokens for word in words)]
+    told += [one.text for word in words for one in word.expected]
+    assert told[0] == "end" and not any("Ġ" in text or tokenizer.eos_token in text for text in told)
+    assert words[0].readable.tokens.replace("·", "") == "the"
+
+
+def test_pieces_that_go_on_with_the_word_before_stand_behind_it():
+    model, tokenizer = words_by_rule("bpe:300")
+    pieces = [one for word in trace(model, tokenizer, TEXT).words for one in word.expected if one.kind == "piece"]
+    assert pieces and {one.text.partition("·")[0] for one in pieces} <= {"", *TEXT.split()}
+    assert all("·" in one.text for one in pieces)
+    whole = trace(*words_by_rule("word"), TEXT).words
+    assert not [one for word in whole for one in word.expected if one.kind == "piece"]
