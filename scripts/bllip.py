@@ -55,12 +55,12 @@ def measure(lab: Lab, name: str, settings: dict[str, Any], seed: int) -> dict[st
     return result
 
 
-def rows(lab: Lab) -> record.Rows:
+def rows(lab: Lab) -> record.TableRows:
     size, tree = lab.options.size, lab.options.tree or ("constituency" if lab.options.bllip else "dependency")
     made = {}
     for name, variant in VARIANTS.items():
         settings = {"preset": f"bllip-{size}", "tree": tree, **variant}
-        row = record.Row(partial(measure, lab, name, settings), settings, settings)
+        row = record.TableRow(partial(measure, lab, name, settings), settings, settings)
         made[f"{name}, {size}, {tree} trees"] = row
     return made
 

@@ -16,8 +16,8 @@ from som.cli import USER_ERRORS, positive, progress_bars_only_in_terminals
 from som.hub import slug
 from som.provenance import provenance
 
-ROOT = Path(__file__).resolve().parent.parent
-DATA = ROOT.parent / "shared" / "data"
+TOP = Path(__file__).resolve().parent.parent
+DATA = TOP.parent / "shared" / "data"
 TINY = {"hidden_size": 16, "epochs": 1, "sentences": 100}
 PAPER = {"next_attachment": "sampled"}  # what a row does not change is as there
 # What a model of the open tables has unless its row says otherwise; all of them train on two cores in some hours.
@@ -77,7 +77,7 @@ def make_parser(description: str | None, open_data: bool = False) -> argparse.Ar
     """The flags of every script; those that use open data want a folder of it."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     if open_data:
-        note = f"with ud/, ptb-sample/, syntaxgym/ and blimp/ ({DATA.relative_to(ROOT.parent)} beside the project)"
+        note = f"with ud/, ptb-sample/, syntaxgym/ and blimp/ ({DATA.relative_to(TOP.parent)} beside the project)"
         parser.add_argument("--data", type=Path, default=DATA, metavar="DIR", help=note)
     parser.add_argument("--runs", type=Path, default=Path("runs"), metavar="DIR", help="trained models (runs)")
     parser.add_argument(

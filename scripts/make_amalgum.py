@@ -40,7 +40,7 @@ GOLD = "UD English EWT @15d613d8, GUM @afb41ee, LinES @3092743, ParTUT @bd9434b,
 FOLDERS = (BALANCED, "amalgum_extra")
 FREE_GENRES = ("academic", "bio", "fiction", "interview", "news", "voyage")
 NON_COMMERCIAL = ("whow",)
-ORDER = "amalgum-som-1:"  # documents are ordered by the hash of this and their name
+DOCUMENT_ORDER = "amalgum-som-1:"  # documents are ordered by the hash of this and their name
 SHORT = 5  # sentences of up to so many words may well be alike by chance
 MAX_WORDS = 120
 GOLD_LIMIT = 3  # a document with so many sentences of a gold treebank is in that treebank
@@ -99,7 +99,7 @@ class MultiWord(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Sentence:
+class AnnotatedSentence:
     name: str
     forms: tuple[str, ...]
     conllu: str
@@ -125,7 +125,7 @@ class Document:
     genre: str
     name: str
     sources: tuple[str, ...]  # documents with a source in common are parts of one work
-    sentences: tuple[Sentence, ...]
+    sentences: tuple[AnnotatedSentence, ...]
 
     @property
     def words(self) -> int:
@@ -134,7 +134,7 @@ class Document:
     @property
     def place(self) -> str:
         """What documents are ordered by: as good as random, but always the same."""
-        return hashlib.sha256(f"{ORDER}{self.name}".encode()).hexdigest()
+        return hashlib.sha256(f"{DOCUMENT_ORDER}{self.name}".encode()).hexdigest()
 
 
 Documents = list[Document]
@@ -234,7 +234,7 @@ def rows_of(block: str) -> list[list[str]]:
     return [line.split("\t") for line in block.split("\n") if line and not line.startswith("#")]
 
 
-def read_sentences(path: str, content: bytes, dropped: Dropped) -> tuple[Sentence, ...]:
+def read_sentences(path: str, content: bytes, dropped: Dropped) -> tuple[AnnotatedSentence, ...]:
     """The good sentences of a document."""
     try:
         read = [read_sentence(block, dropped) for block in blocks(content)]
@@ -243,7 +243,7 @@ def read_sentences(path: str, content: bytes, dropped: Dropped) -> tuple[Sentenc
     return tuple(sentence for sentence in read if sentence)
 
 
-def read_sentence(block: str, dropped: Dropped) -> Sentence | None:
+def read_sentence(block: str, dropped: Dropped) -> AnnotatedSentence | None:
     """A sentence without its footnote marks, or None if it is not to be used."""
     name = sentence_name(block)
     rows = rows_of(block)
@@ -260,7 +260,7 @@ def read_sentence(block: str, dropped: Dropped) -> Sentence | None:
     elif not any(character.isalnum() for form in forms for character in form):
         dropped["sentences without a letter or digit"].append(name)
     else:
-        return Sentence(name, forms, write_sentence(name, words, multi_words))
+        return AnnotatedSentence(name, forms, write_sentence(name, words, multi_words))
     return None
 
 
@@ -370,7 +370,7 @@ def write_sentence(name: str, words: list[Word], multi_words: list[MultiWord]) -
 # What is in there twice, or elsewhere
 
 
-def with_sentences(documents: Documents, wanted: Callable[[Sentence], bool], dropped: list[str]) -> Documents:
+def with_sentences(documents: Documents, wanted: Callable[[AnnotatedSentence], bool], dropped: list[str]) -> Documents:
     """The documents with the wanted sentences alone; those without any are left out."""
     kept = []
     for document in documents:
@@ -504,7 +504,7 @@ def without_overlap(splits: dict[str, Documents], dropped: Dropped) -> dict[str,
     return kept
 
 
-def is_new(sentence: Sentence, seen: set[str]) -> bool:
+def is_new(sentence: AnnotatedSentence, seen: set[str]) -> bool:
     """Whether a sentence was not seen before; from now on it was. Short ones may be repeated."""
     if sentence.key in seen:
         return not sentence.is_long

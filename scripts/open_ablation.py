@@ -21,14 +21,14 @@ def measure(lab: Lab, variant: Variant, seed: int) -> dict[str, Any]:
     return record.evaluate_run(run, record.select_held_out(find_ewt(lab)), variant.method, variant.gold)
 
 
-def make_row(lab: Lab, variant: Variant) -> record.Row:
+def make_row(lab: Lab, variant: Variant) -> record.TableRow:
     read = {"method": variant.method, "gold": variant.gold, "tokenizer": variant.tokenizer}
-    return record.Row(
+    return record.TableRow(
         partial(measure, lab, variant), {**variant.settings, **read}, variant.settings, seeds=variant.seeds
     )
 
 
-def rows(lab: Lab) -> record.Rows:
+def rows(lab: Lab) -> record.TableRows:
     return {name: make_row(lab, variant) for name, variant in ABLATION.items()}
 
 

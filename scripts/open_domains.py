@@ -24,9 +24,9 @@ def measure(lab: Lab, name: str, seed: int) -> dict[str, Any]:
     return record.evaluate_run(run, files)
 
 
-def rows(lab: Lab) -> record.Rows:
+def rows(lab: Lab) -> record.TableRows:
     find_ewt(lab)  # said at once if it is not there
-    return {name: record.Row(partial(measure, lab, name), MODELS[name], MODELS[name], THREE) for name in ROWS}
+    return {name: record.TableRow(partial(measure, lab, name), MODELS[name], MODELS[name], THREE) for name in ROWS}
 
 
 def run(argv: Sequence[str] | None = None) -> int:

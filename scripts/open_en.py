@@ -91,9 +91,11 @@ def held_out(lab: Lab) -> dict[str, record.Files]:
     return treebanks
 
 
-def rows(lab: Lab) -> record.Rows:
-    trained = {name: record.Row(partial(measure, lab, name), recipe, recipe) for name, (_, recipe) in MODELS.items()}
-    return {**trained, AVERAGED: record.Row(partial(measure, lab, AVERAGED))}
+def rows(lab: Lab) -> record.TableRows:
+    trained = {
+        name: record.TableRow(partial(measure, lab, name), recipe, recipe) for name, (_, recipe) in MODELS.items()
+    }
+    return {**trained, AVERAGED: record.TableRow(partial(measure, lab, AVERAGED))}
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -55,15 +55,18 @@ def measure_ngrams(lab: Lab, seed: int) -> dict[str, Any]:
     return {"order": order, "tried": perplexities, "evaluations": tried[order]}
 
 
-def rows(lab: Lab) -> record.Rows:
+def rows(lab: Lab) -> record.TableRows:
     settings, seeds = shared.MODELS, shared.THREE
     rate = ("learning_rate",)
     return {
-        **{name: record.Row(partial(measure_som, lab, name), {}, settings[SOMS[name][0]], seeds) for name in SOMS},
         **{
-            name: record.Row(partial(measure_neural, lab, name), {}, shared.OWN, seeds, rate) for name in shared.NEURAL
+            name: record.TableRow(partial(measure_som, lab, name), {}, settings[SOMS[name][0]], seeds) for name in SOMS
         },
-        "Kneser-Ney": record.Row(partial(measure_ngrams, lab)),
+        **{
+            name: record.TableRow(partial(measure_neural, lab, name), {}, shared.OWN, seeds, rate)
+            for name in shared.NEURAL
+        },
+        "Kneser-Ney": record.TableRow(partial(measure_ngrams, lab)),
     }
 
 

@@ -60,12 +60,12 @@ def measure_trees(lab: Lab, name: str, seed: int) -> dict[str, Any]:
     return record.evaluate_tree_baseline(name, seed, record.select_held_out(split_sample(lab)))
 
 
-def rows(lab: Lab) -> record.Rows:
+def rows(lab: Lab) -> record.TableRows:
     soms = {
-        name: record.Row(partial(measure_som, lab, name), settings, {**SMALL_BATCHES, **settings}, THREE)
+        name: record.TableRow(partial(measure_som, lab, name), settings, {**SMALL_BATCHES, **settings}, THREE)
         for name, settings in SOMS.items()
     }
-    return {**soms, **{name: record.Row(partial(measure_trees, lab, name)) for name in tree_baselines()}}
+    return {**soms, **{name: record.TableRow(partial(measure_trees, lab, name)) for name in tree_baselines()}}
 
 
 def run(argv: Sequence[str] | None = None) -> int:

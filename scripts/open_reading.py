@@ -212,14 +212,14 @@ def is_there(lab: Lab, folder: Path) -> bool:
     return (folder / "model.safetensors").is_file()
 
 
-def rows(lab: Lab) -> record.Rows:
+def rows(lab: Lab) -> record.TableRows:
     """All rows; a result of another shipped model than today's does not count."""
     weights = hashlib.sha256((SHIPPED / "model.safetensors").read_bytes()).hexdigest()[:12]
     made = {
-        name: record.Row(partial(measure, lab, folder), {"weights": weights} if folder == SHIPPED else {})
+        name: record.TableRow(partial(measure, lab, folder), {"weights": weights} if folder == SHIPPED else {})
         for name, (measure, folder) in find_models(lab).items()
     }
-    return {**made, "GPT-3 (davinci)": record.Row(partial(measure_gpt3, lab))}
+    return {**made, "GPT-3 (davinci)": record.TableRow(partial(measure_gpt3, lab))}
 
 
 def fill(lab: Lab) -> None:

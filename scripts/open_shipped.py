@@ -86,11 +86,13 @@ def train_lstm(lab: Lab, name: str, rate: float, seed: int) -> Path:
     return record.train_or_resume(lab, shared.prepare_ewt(lab), name, seed, lstm, **settings)
 
 
-def rows(lab: Lab) -> record.Rows:
-    soms = {name: record.Row(partial(measure_som, lab, name), recipe, recipe) for name, (_, _, recipe) in SOMS.items()}
+def rows(lab: Lab) -> record.TableRows:
+    soms = {
+        name: record.TableRow(partial(measure_som, lab, name), recipe, recipe) for name, (_, _, recipe) in SOMS.items()
+    }
     settings, training = {**LSTM_RECIPE, "best of": LSTMS}, {**RECIPE, **LSTM_RECIPE}
     by_grid = ("learning_rate", "weight_decay", "epochs")
-    lstms = {"LSTM": record.Row(partial(measure_lstm, lab, "LSTM"), settings, training, by_grid=by_grid)}
+    lstms = {"LSTM": record.TableRow(partial(measure_lstm, lab, "LSTM"), settings, training, by_grid=by_grid)}
     return {**soms, **lstms}
 
 

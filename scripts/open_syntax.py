@@ -43,12 +43,13 @@ def reads_blimp(seed: int) -> bool:
     return seed == shared.THREE[0]
 
 
-def rows(lab: Lab) -> record.Rows:
+def rows(lab: Lab) -> record.TableRows:
     seeds, rate = shared.THREE, ("learning_rate",)
     return {
-        **{name: record.Row(partial(measure_som, lab, name), s, s, seeds) for name, s in shared.MODELS.items()},
+        **{name: record.TableRow(partial(measure_som, lab, name), s, s, seeds) for name, s in shared.MODELS.items()},
         **{
-            name: record.Row(partial(measure_neural, lab, name), {}, shared.OWN, seeds, rate) for name in shared.NEURAL
+            name: record.TableRow(partial(measure_neural, lab, name), {}, shared.OWN, seeds, rate)
+            for name in shared.NEURAL
         },
     }
 

@@ -104,12 +104,12 @@ def measure(lab: Lab, name: str, seed: int) -> dict[str, Any]:
     return {**about, "speed": speed, "evaluations": record.reports_to_json(reports)}
 
 
-def make_row(lab: Lab, name: str) -> record.Row:
+def make_row(lab: Lab, name: str) -> record.TableRow:
     settings = row_settings(name)
-    return record.Row(partial(measure, lab, name), settings, settings, by_grid=("learning_rate",))
+    return record.TableRow(partial(measure, lab, name), settings, settings, by_grid=("learning_rate",))
 
 
-def rows(lab: Lab) -> record.Rows:
+def rows(lab: Lab) -> record.TableRows:
     return {name: make_row(lab, name) for name in ENTRIES}
 
 

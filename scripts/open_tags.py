@@ -40,9 +40,9 @@ def measure(lab: Lab, name: str, seed: int) -> dict[str, Any]:
     return record.evaluate_run(train_row(lab, name, seed), record.select_held_out(shared.find_ewt(lab)))
 
 
-def rows(lab: Lab) -> record.Rows:
+def rows(lab: Lab) -> record.TableRows:
     return {
-        name: record.Row(
+        name: record.TableRow(
             partial(measure, lab, name),
             settings,
             settings,

@@ -150,16 +150,16 @@ def evaluate_scorer(lab: Lab, scorer: Scorer, tokenizer: Any, method: str) -> di
     return {**words, **shared.evaluate_on_syntax(lab, scorer, tokenizer, method)}
 
 
-def make_row(lab: Lab, name: str) -> record.Row:
+def make_row(lab: Lab, name: str) -> record.TableRow:
     settings, seeds = row_settings(name), (0, 1) if name in TWO_SEEDS else (0,)
     kept = {**settings, "tokenizer": VOCABULARIES.get(name, PIECES)}
     if name == "Kneser-Ney":
-        return record.Row(partial(measure_ngrams, lab, name), kept)
+        return record.TableRow(partial(measure_ngrams, lab, name), kept)
     measure = partial(measure_neural if name in shared.NEURAL else measure_som, lab, name)
-    return record.Row(measure, kept, settings, seeds)
+    return record.TableRow(measure, kept, settings, seeds)
 
 
-def rows(lab: Lab) -> record.Rows:
+def rows(lab: Lab) -> record.TableRows:
     return {name: make_row(lab, name) for name in (*SOMS, *VOCABULARIES, *shared.NEURAL, "Kneser-Ney")}
 
 

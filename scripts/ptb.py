@@ -57,12 +57,12 @@ def training_settings(tree: str, name: str) -> dict[str, Any]:
     return {"preset": "ptb", "tree": tree, **VARIANTS[tree][name].settings}
 
 
-def make_row(lab: Lab, tree: str, name: str) -> record.Row:
+def make_row(lab: Lab, tree: str, name: str) -> record.TableRow:
     settings = training_settings(tree, name)
-    return record.Row(partial(measure, lab, tree, name), settings, None if name in tree_baselines() else settings)
+    return record.TableRow(partial(measure, lab, tree, name), settings, None if name in tree_baselines() else settings)
 
 
-def rows(lab: Lab) -> record.Rows:
+def rows(lab: Lab) -> record.TableRows:
     given = {"dependency": lab.options.dependencies, "constituency": lab.options.wsj}
     if not any(given.values()):
         raise ValueError("expected --wsj DIR for constituents, --dependencies TRAIN VALIDATION TEST, or both")

@@ -212,7 +212,7 @@ def reports_to_json(reports: Mapping[str, Report]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A row of a table: how it is measured with a seed, and what its result must have been made with to count."""
 
     measure: Callable[[int], dict[str, Any]]
@@ -222,17 +222,17 @@ class Row:
     by_grid: Sequence[str] = ()  # settings of training that a grid decides
 
 
-Rows = Mapping[str, Row]
+TableRows = Mapping[str, TableRow]
 
 
 def run_table(
-    rows: Callable[[Lab], Rows], script: str, parser: argparse.ArgumentParser, argv: Sequence[str] | None
+    rows: Callable[[Lab], TableRows], script: str, parser: argparse.ArgumentParser, argv: Sequence[str] | None
 ) -> int:
     """Fill the table of a script, whose file is given, and return the exit code."""
     return run_in_lab(lambda lab: fill_table(lab, rows(lab)), Path(script).stem, parser, argv)
 
 
-def fill_table(lab: Lab, rows: Rows) -> None:
+def fill_table(lab: Lab, rows: TableRows) -> None:
     """Measure the rows asked for, in the order of the table."""
     if unknown := [name for name in lab.only if name not in rows]:
         raise ValueError(f"there is no row {unknown[0]!r}; there are {'; '.join(rows)}")
@@ -242,7 +242,7 @@ def fill_table(lab: Lab, rows: Rows) -> None:
                 record(lab, place, name, row, seed)
 
 
-def record(lab: Lab, place: int, name: str, row: Row, seed: int) -> None:
+def record(lab: Lab, place: int, name: str, row: TableRow, seed: int) -> None:
     """Measure a row with a seed and keep the result, unless that has been done."""
     file = result_file(lab, lab.script, name, seed)
     about = {"table": lab.script, "row": name, "place": place, "seed": seed}
@@ -261,7 +261,7 @@ def result_file(lab: Lab, table: str, row: str, seed: int) -> Path:
     return lab.results / table / f"{slug(row)}-{seed}.json"
 
 
-def check_result(lab: Lab, file: Path, row: Row) -> None:
+def check_result(lab: Lab, file: Path, row: TableRow) -> None:
     """Refuses a result of other settings than those of the row, or of a model that was trained otherwise.
 
     Of the training, what the result file does not say is not compared: some settings are newer than some files."""
@@ -277,7 +277,7 @@ def check_result(lab: Lab, file: Path, row: Row) -> None:
             raise ValueError(f"{file}: was trained with {change}: remove it or use --results")
 
 
-def effective_settings(lab: Lab, row: Row) -> dict[str, Any]:
+def effective_settings(lab: Lab, row: TableRow) -> dict[str, Any]:
     """All that a row asks of its training: what is given, and what preset, kind of trees and dSOM make of it."""
     if row.training is None:
         return {}

@@ -33,7 +33,7 @@ WHOLE = ("words/s", "vocabulary")  # columns of whole numbers
 BLOCK = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def read_rows(folder: Path) -> ResultRows:
+def read_result_rows(folder: Path) -> ResultRows:
     """The results of a table, in its order."""
     results = [json.loads(file.read_text(encoding="utf-8")) for file in folder.glob("*.json")]
     rows: ResultRows = {}
@@ -246,7 +246,7 @@ def garden_paths(evaluations: Sequence[RunResult]) -> str:
     return grid([f"k = {width}" for width in widths], rows)
 
 
-SHIPPED: dict[str, tuple[Callable[[Sequence[RunResult]], str], tuple[str, ...]]] = {
+SHIPPED_REPORTS: dict[str, tuple[Callable[[Sequence[RunResult]], str], tuple[str, ...]]] = {
     "shipped_treebanks": (shipped_treebanks, tuple(TREEBANKS)),
     "garden_paths": (garden_paths, ("garden-paths",)),
 }
@@ -359,9 +359,9 @@ PICTURES: dict[str, dict[str, Callable[[ResultRows], Figure]]] = {
 
 def block(name: str, results: Path, pictures: Path) -> str:
     """A table, where it comes from, and its pictures; or how to get them."""
-    if name in SHIPPED:
+    if name in SHIPPED_REPORTS:
         return shipped_block(name, results / "shipped")
-    rows = read_rows(results / name)
+    rows = read_result_rows(results / name)
     if not rows:
         return f"No results yet: `python scripts/{name}.py` makes them.\n"
     every = [one for results_of in rows.values() for one in results_of]
@@ -376,7 +376,7 @@ def block(name: str, results: Path, pictures: Path) -> str:
 
 def shipped_block(name: str, folder: Path) -> str:
     """A table of the model that ships, or how to get it."""
-    make, names = SHIPPED[name]
+    make, names = SHIPPED_REPORTS[name]
     files = [folder / f"{one}.json" for one in names]
     if not all(file.exists() for file in files):
         return "No results yet: `bash scripts/shipped_results.sh` makes them.\n"
@@ -406,7 +406,7 @@ def render_page(page: Path, results: Path) -> None:
     pictures.mkdir(parents=True, exist_ok=True)
     text = page.read_text(encoding="utf-8")
     for _, name, _ in BLOCK.findall(text):
-        if name not in (known := [*TABLES, *SHIPPED]):
+        if name not in (known := [*TABLES, *SHIPPED_REPORTS]):
             raise ValueError(f"{page}: there is no table {name!r}; there are {', '.join(known)}")
     write_whole(page, BLOCK.sub(lambda m: f"{m[1]}{block(m[2], results, pictures)}{m[3]}", text))
 

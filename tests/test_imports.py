@@ -159,6 +159,12 @@ def test_a_name_means_one_thing():
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
 
+@pytest.mark.parametrize("script", sorted((ROOT / "scripts").glob("*.py")), ids=lambda file: file.stem)
+def test_scripts_give_no_name_of_the_package_another_meaning(script):
+    taken = set().union(*(public_names(file) for file in [*FILES, *SHIPPED_FILES] if "space" not in file.parts))
+    assert public_names(script) & taken <= {"main", "run"}  # what a script and the command line begin with
+
+
 def test_what_is_named_twice_is_the_same():
     from modeling_som import configuration_som, tags_som
     from som.syntax import labels, oracle

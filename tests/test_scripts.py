@@ -220,7 +220,7 @@ def test_the_comparison_at_the_papers_scale_says_what_its_table_shows(scripts, d
     pieces = by_row["SOM"]["evaluations"]["test"]
     assert pieces["counts"]["p"]["total"] == pieces["counts"]["words_with_eos"]["tokens"]
     assert pieces["counts"]["with_eos"]["tokens"] > pieces["counts"]["words_with_eos"]["tokens"]
-    page = scripts("tables").TABLES["open_xs"](scripts("tables").read_rows(done / "results" / "open_xs"))
+    page = scripts("tables").TABLES["open_xs"](scripts("tables").read_result_rows(done / "results" / "open_xs"))
     for column in ("parameters", "words/s", "vocabulary", "ppl per word", "EWT, UF1", "Garden-Path Effects", UNKNOWN):
         assert f"| {column} |" in page
 
@@ -327,7 +327,7 @@ def test_a_result_of_a_model_that_was_trained_otherwise_is_refused(scripts, sett
 def test_a_result_that_says_nothing_of_its_training_counts_as_done(scripts, tmp_path, capsys):
     lab, record = scripts("lab"), scripts("record")
     here = lab.Lab(script="table", results=tmp_path)
-    row = record.Row(lambda seed: pytest.fail("measured again"), {"a": 1}, {"hidden_size": 64})
+    row = record.TableRow(lambda seed: pytest.fail("measured again"), {"a": 1}, {"hidden_size": 64})
     (tmp_path / "table").mkdir()
     (tmp_path / "table" / "som-0.json").write_text(json.dumps({"settings": {"a": 1}}))
     record.record(here, 0, "SOM", row, 0)
@@ -501,7 +501,7 @@ def test_seeds_are_averaged_and_untrained_perplexity_is_not_shown(scripts, tmp_p
             about = {"row": row, "place": place, "seed": seed, "settings": {"lm_loss_weight": weight}}
             result = {**about, "evaluations": {"test": {"measures": measures}}}
             (tmp_path / f"{row}-{seed}.json").write_text(json.dumps(result))
-    table = tables.table(tables.read_rows(tmp_path), tables.measures("ppl", "uf1_nary"))
+    table = tables.table(tables.read_result_rows(tmp_path), tables.measures("ppl", "uf1_nary"))
     assert table.splitlines()[2:] == [
         "| SOM | 102.00 ± 2.83 | 85.00 ± 7.07 | 2 |",
         "| parser | – | 85.00 ± 7.07 | 2 |",
