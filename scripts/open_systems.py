@@ -98,7 +98,9 @@ def measure(lab: Lab, name: str, seed: int) -> dict[str, Any]:
         split: system.evaluate(model, tokenizer, record.read_examples(files), split)
         for split, files in record.select_held_out(shared.find_ewt(lab)).items()
     }
-    reports["syntaxgym"] = system.evaluate_syntaxgym(model, tokenizer, load_suites(lab.data / "syntaxgym" / "suites"))
+    if row_settings(name).get("lm_loss_weight") != 0:  # it predicts words
+        suites = load_suites(lab.data / "syntaxgym" / "suites")
+        reports["syntaxgym"] = system.evaluate_syntaxgym(model, tokenizer, suites)
     about = record.describe_run(run, model)
     speed = record.training_speed(model, shared.prepare_ewt(lab), about["training"]["batch_size"])
     return {**about, "speed": speed, "evaluations": record.reports_to_json(reports)}

@@ -142,6 +142,7 @@ def syntax(rows: ResultRows, left_out: Sequence[str] = OF_THE_DATA) -> str:
     parts = []
     for section in ("syntaxgym", "blimp"):
         read = {name: [one for one in results if section in one["evaluations"]] for name, results in rows.items()}
+        read = {name: results for name, results in read.items() if results}
         every = [one["evaluations"][section]["measures"] for results in read.values() for one in results]
         if names := dict.fromkeys(name for measures in every for name in measures if name not in left_out):
             parts.append(table(read, {name: measure(name, section) for name in names}))
