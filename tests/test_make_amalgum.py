@@ -196,7 +196,7 @@ def test_wikihow_is_kept_apart(made):
 
 
 def document(script, name: str, *sentences: str, sources: tuple[str, ...] = ()):
-    made = tuple(script.Sentence(f"{name}-{text}", tuple(text.split()), "") for text in sentences)
+    made = tuple(script.AnnotatedSentence(f"{name}-{text}", tuple(text.split()), "") for text in sentences)
     return script.Document("amalgum", "news", name, sources, made)
 
 
