@@ -37,7 +37,7 @@ def named_pipelines() -> dict[str, dict[str, Any]]:
 
 
 def has_no_rows(inputs: Any) -> bool:
-    """Of a data set that streams, nobody knows."""
+    """Whether there is nothing to read; a streaming data set has no length to tell."""
     return hasattr(inputs, "__len__") and not len(inputs)
 
 

@@ -173,7 +173,8 @@ class Step:
     state: SOMState
     ids: Tensor  # (R,)
     x: Tensor  # (R, D)
-    inside: Tensor | None  # (R,) where the token continues a word
+    inside: Tensor | None  # (R,) on the device: where the token continues a word; None where tokens are words
+    no_choice: Tensor  # (R,) the same on the CPU: such a token is attached by rule
     posterior: Tensor  # (R, N) log p, which has seen the word
     prior: Tensor  # (R, N) log p', which has not
 
@@ -185,18 +186,19 @@ class Step:
         ids = ids[sentence]
         x, inside = som.words(ids), som.continuing(ids)
         p, p_next = som.attachment_logits(x, state, inside), som.next_attachment_logits(state)
-        return cls(model, state, ids, x, inside, log_softmax(p), log_softmax(p_next))
+        no_choice = torch.zeros(len(ids), dtype=torch.bool) if inside is None else inside.cpu()
+        return cls(model, state, ids, x, inside, no_choice, log_softmax(p), log_softmax(p_next))
 
     def gains(
         self, source: Tensor, attach: Tensor, share: Tensor | None = None, sentence: Tensor | None = None
     ) -> tuple[Gains, Tensor | None]:
-        """Of the trees `source` (P,) with the attachments e; and, if the log of each tree's `share` of its `sentence`
-        is given (R,), the entropy of what all of a sentence's predict (S,).
+        """What the word adds to the trees `source` (P,) with the attachments e; and, if the log of each tree's `share`
+        of its `sentence` is given (R,), the entropy of what all trees of a sentence predict (S,).
 
         The attachment of a piece inside a word is no event: p' speaks of the next word, so all its guesses count."""
         every, asked = self.prior.isfinite(), torch.zeros_like(self.prior, dtype=torch.bool)
         asked[source, attach] = True
-        asked |= every & (self.is_inside() & asked.any(dim=1))[:, None]
+        asked |= every & (self.no_choice & asked.any(dim=1))[:, None]
         row, e = (asked if share is None else every).nonzero(as_tuple=True)
         states, words = self.words_after(row, e)
         if share is None or sentence is None:
@@ -205,18 +207,18 @@ class Step:
             sizes, weights = sentence[row].bincount(), share[row] + self.prior[row, e]
             log_probs, entropies = predict_mixtures(self.model, states, words, sizes, weights)
         joint = torch.full_like(self.prior, -torch.inf).index_put((row, e), self.prior[row, e] + log_probs)
-        gain = torch.where(self.is_inside()[source], joint.logsumexp(dim=1)[source], joint[source, attach])
+        gain = torch.where(self.no_choice[source], joint.logsumexp(dim=1)[source], joint[source, attach])
         place = torch.zeros_like(asked, dtype=torch.long).index_put((row, e), torch.arange(len(row)))
         return Gains(gain, states[place[source, attach].to(states.device)]), entropies
 
     def contenders(self, merit: Tensor, sentence: Tensor, k: int) -> tuple[Tensor, Tensor, Gains]:
         """Trees and attachments that can be among the `k` best of a sentence when their gains are added, and these.
 
-        No word is likelier than 1, so p and p' say what an attachment can reach at best. Those that can reach most are
-        tried first; most of the others cannot reach the worst of these, and need no prediction."""
+        The word's probability is at most 1, so p and p' bound what an attachment can reach. Those with the largest
+        bounds are tried first; most of the others cannot reach the worst of these, and need no prediction."""
         source, attach = self.posterior.isfinite().nonzero(as_tuple=True)
         before = merit[source] + self.posterior[source, attach]
-        bound = before + self.prior[source, attach].masked_fill(self.is_inside()[source], 0)
+        bound = before + self.prior[source, attach].masked_fill(self.no_choice[source], 0)
         group = sentence[source]
         first = best_of_each(group, bound, k)
         best, _ = self.gains(source[first], attach[first])
@@ -227,17 +229,13 @@ class Step:
         chosen = torch.cat([first, within])
         return source[chosen], attach[chosen], Gains(*map(torch.cat, zip(best, others, strict=True)))
 
-    def is_inside(self) -> Tensor:
-        """(R,) on the CPU: where the token continues a word."""
-        return torch.zeros(len(self.prior), dtype=torch.bool) if self.inside is None else self.inside.cpu()
-
     def words_after(self, source: Tensor, attach: Tensor) -> tuple[Tensor, Tensor]:
         """The states (P, D) that predict after the attachments, and the words (P,)."""
         source, attach = source.to(self.ids.device), attach.to(self.ids.device)
         return self.model.model.predicting_state(self.state, source, attach), self.ids[source]
 
-    def attach(self, source: Tensor, attach: Tensor, predicted: Tensor | None = None) -> SOMState:
-        """The states of the trees `source` with their words attached."""
+    def attach(self, source: Tensor, attach: Tensor, predicted: Tensor) -> SOMState:
+        """The states of the trees `source` with their words attached; h(e) was `predicted` with the gains."""
         source, attach = source.to(self.ids.device), attach.to(self.ids.device)
         inside = None if self.inside is None else self.inside[source]
         return self.model.model.attach(self.x[source], self.state.select(source), attach, inside, predicted)

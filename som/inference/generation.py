@@ -298,7 +298,7 @@ def steered(
         words = pick(processors(ids, logits).cpu().double().log_softmax(dim=1), noise)
         words = words if token is None else torch.full_like(words, token)
         step = Step.of(model, state, words.to(model.device), rows)
-        attach = attach if step.inside is None else torch.where(step.inside.cpu(), step.posterior.argmax(1), attach)
+        attach = torch.where(step.no_choice, step.posterior.argmax(1), attach)
         (gain, predicted), _ = step.gains(rows, attach)
         for one, word, depth, more in zip(active, words.tolist(), (attach + 1).tolist(), gain.tolist(), strict=True):
             one.ids.append(word)
