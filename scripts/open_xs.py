@@ -23,10 +23,9 @@ from transformers import PreTrainedModel
 from modeling_som.counts_som import WORD_COUNTS, WordCounts
 from modeling_som.scoring_som import Method, score
 from modeling_som.tokenization_som import SOMTokenizer, load_tokenizer
-from som.baselines import BUILDERS, KneserNey, Spelling, add_spelling, evaluate_words, load_baseline, score_neural
-from som.evaluation import Report, Scorer, evaluate
+from som.baselines import SYSTEMS, KneserNey, Spelling, add_spelling, evaluate_words, load_baseline
+from som.evaluation import Report, evaluate, load_suites
 from som.inference import load
-from som.training import make_model
 
 PIECES = "bpe:16000"
 BUDGET = {
@@ -52,10 +51,14 @@ SOMS: dict[str, dict[str, Any]] = {
 }
 VOCABULARIES = {"SOM, words seen three times": "word:3", "SOM, bpe:8000": "bpe:8000"}
 OF_WORDS = {"word_dropout": 1.0}  # rare words teach what to make of unknown ones
+OTHER_SYSTEMS = {**shared.NEURAL, "ON-LSTM": "onlstm", "RNNG": "rnng"}
 BASELINE_SETTINGS = {
     "LSTM": {"beta1": 0.9, "dropout": 0.2},
     "GPT-2": {"beta1": 0.9, "dropout": 0.1, "learning_rate": 1e-3},
+    "ON-LSTM": {"beta1": 0.9, "dropout": 0.2},
+    "RNNG": {"beta1": 0.9},
 }
+BLIMP_SAMPLE = {"RNNG": 100}  # one pair in so many: all of them would take its beams a day
 ORDERS = (3, 4, 5)
 TWO_SEEDS = ("SOM", "left-branching", "LSTM")
 
@@ -72,8 +75,8 @@ def find_held_out(lab: Lab) -> dict[str, record.Files]:
 
 
 def train_xs(lab: Lab, name: str, seed: int) -> Path:
-    build = BUILDERS[shared.NEURAL[name]] if name in shared.NEURAL else make_model
-    return record.train_or_resume(lab, prepare_row(lab, name), name, seed, build, **row_settings(name))
+    system = SYSTEMS[OTHER_SYSTEMS.get(name, "som")]
+    return record.train_or_resume(lab, prepare_row(lab, name), name, seed, system.build, **row_settings(name))
 
 
 def prepare_row(lab: Lab, name: str) -> Path:
@@ -115,10 +118,17 @@ def learn_spelling(data: Path, tokenizer: Any) -> Spelling | None:
     return None
 
 
-def measure_neural(lab: Lab, name: str, seed: int) -> dict[str, Any]:
-    run = train_xs(lab, name, seed)
+def measure_system(lab: Lab, name: str, seed: int) -> dict[str, Any]:
+    """The figures of what is no SOM."""
+    run, system = train_xs(lab, name, seed), SYSTEMS[OTHER_SYSTEMS[name]]
     model, tokenizer = load_baseline(run)
-    reports = evaluate_scorer(lab, partial(score_neural, model), tokenizer, name)
+    reports: dict[str, Report] = {
+        one: system.evaluate(model, tokenizer, record.read_examples(files), one)
+        for one, files in find_held_out(lab).items()
+    }
+    suites, pairs = load_suites(lab.data / "syntaxgym" / "suites"), shared.read_pairs(lab)
+    reports["syntaxgym"] = system.evaluate_syntaxgym(model, tokenizer, suites)
+    reports["blimp"] = system.evaluate_blimp(model, tokenizer, pairs[:: BLIMP_SAMPLE.get(name, 1)])
     return {**describe_xs_run(lab, name, run, model), "evaluations": record.reports_to_json(reports)}
 
 
@@ -139,15 +149,10 @@ def measure_ngrams(lab: Lab, name: str, seed: int) -> dict[str, Any]:
         for order, model in models.items()
     }
     order = min(tried, key=lambda order: tried[order] or float("inf"))
-    reports = evaluate_scorer(lab, models[order], tokenizer, f"{order}-gram")
+    words = shared.evaluate_on_words(models[order], tokenizer, find_held_out(lab), f"{order}-gram")
+    syntax = shared.evaluate_on_syntax(lab, models[order], tokenizer, f"{order}-gram")
     about = {"order": order, "tried": tried, "vocabulary": len(tokenizer)}
-    return {**about, "evaluations": record.reports_to_json(reports)}
-
-
-def evaluate_scorer(lab: Lab, scorer: Scorer, tokenizer: Any, method: str) -> dict[str, Report]:
-    """The figures of what knows no trees."""
-    words = shared.evaluate_on_words(scorer, tokenizer, find_held_out(lab), method)
-    return {**words, **shared.evaluate_on_syntax(lab, scorer, tokenizer, method)}
+    return {**about, "evaluations": record.reports_to_json({**words, **syntax})}
 
 
 def make_row(lab: Lab, name: str) -> record.TableRow:
@@ -155,12 +160,13 @@ def make_row(lab: Lab, name: str) -> record.TableRow:
     kept = {**settings, "tokenizer": VOCABULARIES.get(name, PIECES)}
     if name == "Kneser-Ney":
         return record.TableRow(partial(measure_ngrams, lab, name), kept)
-    measure = partial(measure_neural if name in shared.NEURAL else measure_som, lab, name)
+    measure = partial(measure_system if name in OTHER_SYSTEMS else measure_som, lab, name)
     return record.TableRow(measure, kept, settings, seeds)
 
 
 def rows(lab: Lab) -> record.TableRows:
-    return {name: make_row(lab, name) for name in (*SOMS, *VOCABULARIES, *shared.NEURAL, "Kneser-Ney")}
+    names = (*SOMS, *VOCABULARIES, *shared.NEURAL, "Kneser-Ney", "ON-LSTM", "RNNG")
+    return {name: make_row(lab, name) for name in names}
 
 
 def run(argv: Sequence[str] | None = None) -> int:

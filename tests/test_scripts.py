@@ -125,7 +125,7 @@ def arguments(script: str, lab: Path) -> list[str]:
         "open_parsing": ["SOM", "right-branching trees", "oracle binary trees"],
         "open_syntax": ["SOM", "LSTM"],
         "open_shipped": ["SOM, taught, beam", "LSTM"],
-        "open_xs": ["SOM", "SOM, words seen three times", "LSTM", "Kneser-Ney"],
+        "open_xs": ["SOM", "SOM, words seen three times", "LSTM", "Kneser-Ney", "RNNG"],
         "open_systems": ["SOM", "ON-LSTM", "RNNG → URNNG", "shift-reduce"],
         "open_tags": ["no tags", "tags, no gradient into the cells"],
         "open_en": ["som-en", "som-en, gold last", "som-en, averaged"],
