@@ -15,18 +15,15 @@ from typing import Any
 
 import record
 import shared_rows as shared
-from datasets import load_from_disk
 from lab import Lab, make_parser
 
 from modeling_som.tokenization_som import load_tokenizer
-from som.baselines import KneserNey
 
 SOMS = {
     "SOM": ("SOM", "greedy"),
     "SOM, marginal": ("SOM", "marginal"),
     "SOM, oracle's next attachment, marginal": ("SOM, oracle's next attachment", "marginal"),
 }
-ORDERS = (2, 3, 4, 5, 6)
 
 
 def measure_som(lab: Lab, name: str, seed: int) -> dict[str, Any]:
@@ -41,18 +38,9 @@ def measure_neural(lab: Lab, name: str, seed: int) -> dict[str, Any]:
 
 def measure_ngrams(lab: Lab, seed: int) -> dict[str, Any]:
     data, treebanks = shared.prepare_ewt(lab), record.select_held_out(shared.find_ewt(lab))
-    tokenizer, sentences = load_tokenizer(data), list(load_from_disk(str(data))["train"]["input_ids"])
-    tried = {
-        order: record.reports_to_json(
-            shared.evaluate_on_words(
-                KneserNey(sentences, len(tokenizer), order), tokenizer, treebanks, f"{order}-gram"
-            )
-        )
-        for order in ORDERS
-    }
-    perplexities = {order: tried[order]["validation"]["measures"]["ppl"] for order in tried}
-    order = min(perplexities, key=perplexities.__getitem__)
-    return {"order": order, "tried": perplexities, "evaluations": tried[order]}
+    model, tried = shared.find_best_ngrams(data, treebanks["validation"], shared.ORDERS)
+    reports = shared.evaluate_on_words(model, load_tokenizer(data), treebanks, f"{model.order}-gram")
+    return {"order": model.order, "tried": tried, "evaluations": record.reports_to_json(reports)}
 
 
 def rows(lab: Lab) -> record.TableRows:

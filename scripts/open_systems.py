@@ -4,7 +4,8 @@ python scripts/open_systems.py --only "LSTM" "ON-LSTM"
 
 All have the same vocabulary, data, hidden size and number of epochs. Each gets the better of a few learning rates, by
 the validation split after two epochs. Unsupervised systems never see a tree; their trees are scored against the
-treebank's all the same. SOM has its row in this table too, without labels.
+treebank's all the same. SOM has its row in this table too, without labels; so have n-grams of the best order, and
+trees that need no model.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import shared_rows as shared
 from lab import Lab, make_parser
 
 from modeling_som import SOMForCausalLM
-from som.baselines import SYSTEMS, load_baseline
+from som.baselines import SYSTEMS, load_baseline, tree_baselines
 from som.evaluation import Report, load_suites
 
 # beside that of all open tables
@@ -106,13 +107,24 @@ def measure(lab: Lab, name: str, seed: int) -> dict[str, Any]:
     return {**about, "speed": speed, "evaluations": record.reports_to_json(reports)}
 
 
+def measure_ngrams(lab: Lab, seed: int) -> dict[str, Any]:
+    treebanks = record.select_held_out(shared.find_ewt(lab))
+    return shared.measure_ngrams(lab, shared.prepare_ewt(lab), treebanks, shared.ORDERS, blimp=False)
+
+
+def measure_trees(lab: Lab, name: str, seed: int) -> dict[str, Any]:
+    return record.evaluate_tree_baseline(name, seed, record.select_held_out(shared.find_ewt(lab)))
+
+
 def make_row(lab: Lab, name: str) -> record.TableRow:
     settings = row_settings(name)
     return record.TableRow(partial(measure, lab, name), settings, settings, by_grid=("learning_rate",))
 
 
 def rows(lab: Lab) -> record.TableRows:
-    return {name: make_row(lab, name) for name in ENTRIES}
+    trained = {name: make_row(lab, name) for name in ENTRIES}
+    trees = {name: record.TableRow(partial(measure_trees, lab, name)) for name in tree_baselines()}
+    return {**trained, "Kneser-Ney": record.TableRow(partial(measure_ngrams, lab)), **trees}
 
 
 def run(argv: Sequence[str] | None = None) -> int:

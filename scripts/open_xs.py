@@ -16,14 +16,13 @@ from typing import Any
 
 import record
 import shared_rows as shared
-from datasets import load_from_disk
 from lab import Lab, make_parser
 from transformers import PreTrainedModel
 
 from modeling_som.counts_som import WORD_COUNTS, WordCounts
 from modeling_som.scoring_som import Method, score
-from modeling_som.tokenization_som import SOMTokenizer, load_tokenizer
-from som.baselines import SYSTEMS, KneserNey, Spelling, add_spelling, evaluate_words, load_baseline
+from modeling_som.tokenization_som import SOMTokenizer
+from som.baselines import SYSTEMS, Spelling, add_spelling, load_baseline
 from som.evaluation import Report, evaluate, load_suites
 from som.inference import load
 
@@ -140,19 +139,7 @@ def describe_xs_run(lab: Lab, name: str, run: Path, model: PreTrainedModel) -> d
 
 
 def measure_ngrams(lab: Lab, name: str, seed: int) -> dict[str, Any]:
-    data = prepare_row(lab, name)
-    tokenizer, sentences = load_tokenizer(data), list(load_from_disk(str(data))["train"]["input_ids"])
-    validation = record.read_examples(shared.find_amalgum(lab, "train-xs")["validation"])
-    models = {order: KneserNey(sentences, len(tokenizer), order) for order in ORDERS}
-    tried = {
-        order: evaluate_words(model, tokenizer, validation, f"{order}-gram", "validation").measures()["ppl"]
-        for order, model in models.items()
-    }
-    order = min(tried, key=lambda order: tried[order] or float("inf"))
-    words = shared.evaluate_on_words(models[order], tokenizer, find_held_out(lab), f"{order}-gram")
-    syntax = shared.evaluate_on_syntax(lab, models[order], tokenizer, f"{order}-gram")
-    about = {"order": order, "tried": tried, "vocabulary": len(tokenizer)}
-    return {**about, "evaluations": record.reports_to_json({**words, **syntax})}
+    return shared.measure_ngrams(lab, prepare_row(lab, name), find_held_out(lab), ORDERS, blimp=True)
 
 
 def make_row(lab: Lab, name: str) -> record.TableRow:

@@ -10,11 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import record
+from datasets import load_from_disk
 from lab import Lab
 from transformers import PreTrainedTokenizerFast
 
 from modeling_som import SOMForCausalLM
-from som.baselines import BUILDERS, ShiftReduce, evaluate_words, load_baseline, score_neural, shift_reduce
+from modeling_som.tokenization_som import load_tokenizer
+from som.baselines import (
+    BUILDERS,
+    KneserNey,
+    ShiftReduce,
+    evaluate_words,
+    load_baseline,
+    score_neural,
+    shift_reduce,
+)
 from som.evaluation import Pair, Report, Scorer, judge_pairs, judge_suites, load_suites, read_blimp
 from som.training import Builder, make_model
 
@@ -96,6 +106,7 @@ def builder_and_kind(name: str) -> tuple[Builder, type[SOMForCausalLM]]:
 
 NEURAL = {"LSTM": "lstm", "GPT-2": "gpt2"}
 RATES = {"LSTM": (1e-3, 3e-3, 1e-2), "GPT-2": (3e-4, 1e-3, 3e-3)}
+ORDERS = (2, 3, 4, 5, 6)  # of n-grams of EWT
 OWN = {"beta1": 0.9, "dropout": 0.2}  # momentum is welcome, as no path changes; dropout stands in fewer places
 
 
@@ -118,7 +129,33 @@ def find_best_rate(lab: Lab, name: str) -> float:
     return min(RATES[name], key=lambda rate: record.validation_ppl(train_neural(lab, name, THREE[0], rate)))
 
 
+def find_best_ngrams(
+    data: Path, validation: record.Files, orders: Sequence[int]
+) -> tuple[KneserNey, dict[int, float]]:
+    """The n-grams of the order that has the lowest perplexity on the validation split, and what each order has."""
+    tokenizer, sentences = load_tokenizer(data), list(load_from_disk(str(data))["train"]["input_ids"])
+    models = {order: KneserNey(sentences, len(tokenizer), order) for order in orders}
+    tried = {
+        order: evaluate_words(model, tokenizer, record.read_examples(validation), f"{order}-gram", "validation")
+        for order, model in models.items()
+    }
+    perplexities = {order: float(report.measures()["ppl"] or "inf") for order, report in tried.items()}
+    return models[min(perplexities, key=perplexities.__getitem__)], perplexities
+
+
 # Measures
+
+
+def measure_ngrams(
+    lab: Lab, data: Path, treebanks: dict[str, record.Files], orders: Sequence[int], blimp: bool
+) -> dict[str, Any]:
+    """The figures of the best n-grams on treebanks, one of them the validation split, and on syntax."""
+    model, tried = find_best_ngrams(data, treebanks["validation"], orders)
+    tokenizer, method = load_tokenizer(data), f"{model.order}-gram"
+    words = evaluate_on_words(model, tokenizer, treebanks, method)
+    syntax = evaluate_on_syntax(lab, model, tokenizer, method, blimp)
+    about = {"order": model.order, "tried": tried, "vocabulary": len(tokenizer)}
+    return {**about, "evaluations": record.reports_to_json({**words, **syntax})}
 
 
 def evaluate_neural_run(lab: Lab, run: Path, name: str) -> dict[str, Any]:
