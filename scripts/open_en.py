@@ -22,6 +22,7 @@ import torch
 from lab import Lab, make_parser
 
 from modeling_som.counts_som import WORD_COUNTS
+from som.bench import has_bf16
 from som.inference import load
 
 RECIPE: dict[str, Any] = {
@@ -35,7 +36,7 @@ RECIPE: dict[str, Any] = {
     "output_dropout": 0.1,
     "next_attachment": "oracle",
     "tag_loss_weight": 0.5,
-    "bf16": True,
+    "bf16": has_bf16(),
     "save_steps": 400,
     "report_to": ["none"],
 }

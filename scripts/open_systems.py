@@ -23,10 +23,11 @@ from lab import Lab, make_parser
 
 from modeling_som import SOMForCausalLM
 from som.baselines import SYSTEMS, load_baseline, tree_baselines
+from som.bench import has_bf16
 from som.evaluation import Report, load_suites
 
 # beside that of all open tables
-BUDGET: dict[str, Any] = {"bf16": True, "save_steps": 400, "tree_tags": []}
+BUDGET: dict[str, Any] = {"bf16": has_bf16(), "save_steps": 400, "tree_tags": []}
 RATES = (1e-3, 4e-3)
 TRIAL_EPOCHS = 2
 

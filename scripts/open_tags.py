@@ -20,7 +20,9 @@ import record
 import shared_rows as shared
 from lab import Lab, make_parser
 
-FAST: dict[str, Any] = {"next_attachment": "oracle", "bf16": True, "save_steps": 200, "report_to": ["none"]}
+from som.bench import has_bf16
+
+FAST: dict[str, Any] = {"next_attachment": "oracle", "bf16": has_bf16(), "save_steps": 200, "report_to": ["none"]}
 MODELS: dict[str, dict[str, Any]] = {
     "no tags": {**FAST, "tree_tags": []},
     "tags": FAST,

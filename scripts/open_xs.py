@@ -23,6 +23,7 @@ from modeling_som.counts_som import WORD_COUNTS, WordCounts
 from modeling_som.scoring_som import Method, score
 from modeling_som.tokenization_som import SOMTokenizer
 from som.baselines import SYSTEMS, Spelling, add_spelling, load_baseline
+from som.bench import has_bf16
 from som.evaluation import Report, evaluate, load_suites
 from som.inference import load
 
@@ -38,7 +39,7 @@ BUDGET = {
     "output_dropout": 0.2,
     "weight_decay": 0.1,
     "next_attachment": "oracle",
-    "bf16": True,
+    "bf16": has_bf16(),
     "save_steps": 400,
     "tree_tags": [],  # no system has more to learn from than words and brackets
 }

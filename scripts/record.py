@@ -266,15 +266,20 @@ def check_result(lab: Lab, file: Path, row: TableRow) -> None:
 
     Of the training, what the result file does not say is not compared: some settings are newer than some files."""
     result, settings = json.loads(file.read_text(encoding="utf-8")), {**row.settings, **lab.sizes}
-    if result["settings"] != settings:
+    if without_precision(result["settings"]) != without_precision(settings):
         raise ValueError(
             f"{file}: was made with {result['settings']}, expected {settings}: remove it or use --results"
         )
-    trained, expected = result.get("training", {}), effective_settings(lab, row)
+    trained, expected = result.get("training", {}), without_precision(effective_settings(lab, row))
     for name in sorted(trained.keys() & expected):
         if trained[name] != expected[name]:
             change = f"{name} {trained[name]}, expected {expected[name]}"
             raise ValueError(f"{file}: was trained with {change}: remove it or use --results")
+
+
+def without_precision(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that make a difference: bfloat16 is used where the machine multiplies it fast."""
+    return {name: value for name, value in settings.items() if name != "bf16"}
 
 
 def effective_settings(lab: Lab, row: TableRow) -> dict[str, Any]:

@@ -46,7 +46,8 @@ def read_result_rows(folder: Path) -> ResultRows:
 
 def check_alike(row: str, results: Sequence[RunResult]) -> None:
     """Validates that results to be averaged are of models that were trained alike."""
-    first, *others = [{**result.get("training", {}), "seed": None} for result in results]
+    alike = {"seed": None, "bf16": None}  # seeds differ, and machines in whether bfloat16 is fast
+    first, *others = [{**result.get("training", {}), **alike} for result in results]
     for result, other in zip(results[1:], others, strict=True):
         if differing := [name for name in first.keys() & other if first[name] != other[name]]:  # some are newer
             name = min(differing)
