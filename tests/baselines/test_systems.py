@@ -146,6 +146,14 @@ def test_every_system_is_measured_by_one_command(name, runs, treebank, tmp_path,
     assert report["blimp"]["pairs"] == 1
 
 
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_every_training_has_a_report_and_advice_that_can_be_followed(name, data, runs, tmp_path, capsys):
+    page = tmp_path / "report.html"
+    assert main(["train", str(data), "--out", str(runs(name)), "--resume", "--report", str(page)]) == 0
+    assert page.is_file()
+    assert ("som parse" in capsys.readouterr().out) == (name == "som")
+
+
 def test_the_help_of_training_names_every_system(capsys):
     with pytest.raises(SystemExit):
         main(["train", "--help"])
