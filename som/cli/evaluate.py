@@ -17,6 +17,8 @@ from som.progress import progress
 from som.provenance import provenance
 from som.syntax import read_treebank, treebank_files
 
+RNNG_BEAM = 10  # `som.baselines.rnng.WORD_BEAM`, whose import is slow
+
 
 def add_evaluate(commands: Any) -> None:
     parser = add_command(
@@ -30,7 +32,10 @@ def add_evaluate(commands: Any) -> None:
         "  som evaluate runs/en --syntaxgym suites --competitors sg_results_summary.csv --chart circuits.svg\n"
         "  som evaluate runs/en --blimp blimp.jsonl.gz",
     )
-    parser.add_argument("checkpoint", nargs="?", help="a folder or a model on the Hub (default: the shipped one)")
+    note = (
+        f"a folder or a model on the Hub (default: the shipped one); RNNGs are read with a beam of {RNNG_BEAM} trees"
+    )
+    parser.add_argument("checkpoint", nargs="?", help=note)
     parser.add_argument("--treebank", nargs="+", metavar="F", help="CoNLL-U or bracketed trees, plain or .gz")
     parser.add_argument("--syntaxgym", metavar="DIR", help="a folder of SyntaxGym suites, *.json")
     parser.add_argument("--competitors", metavar="F", help="with --syntaxgym: a CSV of model, corpus, suite, accuracy")

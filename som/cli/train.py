@@ -109,16 +109,23 @@ def train_command(args: argparse.Namespace) -> None:
         print(f"{args.out}: the model of epoch {metrics['epoch']:g}, validation perplexity {metrics['ppl']:.2f}")
         if args.report:
             write_training_report(args)
-        run = shlex.quote(args.out)
-        say_next(f"som evaluate {run} --treebank TEST.conllu --json results.json", f"som parse --model {run} 'a text'")
+        say_next(*next_commands(args.out))
+
+
+def next_commands(run: str) -> list[str]:
+    """What can be done with a trained model; texts are only read by SOMs."""
+    from som.baselines import system_of
+
+    evaluate = f"som evaluate {shlex.quote(run)} --treebank TEST.conllu --json results.json"
+    parse = f"som parse --model {shlex.quote(run)} 'a text'"
+    return [evaluate, parse] if system_of(run).name == "som" else [evaluate]
 
 
 def write_training_report(args: argparse.Namespace) -> None:
     """Write a finished run as a web page; a SOM's trees are shown."""
-    from som.baselines import system_of
-    from som.inference import load
+    from som.baselines import load_baseline, system_of
     from som.view import run_report
 
-    pair = load(args.out) if system_of(args.out).is_som else ()
+    pair = load_baseline(args.out) if system_of(args.out).is_som else ()
     write_out(run_report(Path(args.out), Path(args.data), *pair).encode(), args.report)
     print(Path(args.report).resolve().as_uri())

@@ -9,6 +9,7 @@ import torch
 
 from modeling_som import SOMForCausalLM
 from modeling_som.scoring_som import Scored
+from som.baselines.rnng import WORD_BEAM
 from som.baselines.scoring import score_neural
 from som.baselines.systems import SYSTEMS, load_baseline, system_of, train_system
 from som.cli import main
@@ -144,6 +145,20 @@ def test_every_system_is_measured_by_one_command(name, runs, treebank, tmp_path,
     measures, has_trees = report["treebank"]["measures"], SYSTEMS[name].trees or name not in LANGUAGE_MODELS
     assert measures["ppl"] > 1 and (measures["uf1_nary"] is not None) == bool(has_trees)
     assert report["blimp"]["pairs"] == 1
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_every_training_has_a_report_and_advice_that_can_be_followed(name, data, runs, tmp_path, capsys):
+    page = tmp_path / "report.html"
+    assert main(["train", str(data), "--out", str(runs(name)), "--resume", "--report", str(page)]) == 0
+    assert page.is_file()
+    assert ("som parse" in capsys.readouterr().out) == (name == "som")
+
+
+def test_the_help_of_evaluation_states_the_beam_of_rnngs(capsys):
+    with pytest.raises(SystemExit):
+        main(["evaluate", "--help"])
+    assert f"RNNGs are read with a beam of {WORD_BEAM} trees" in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_help_of_training_names_every_system(capsys):
