@@ -39,6 +39,7 @@ class Entry:
     system: str
     settings: dict[str, Any] = field(default_factory=dict)
     start: str = ""
+    rates: Sequence[float] = RATES
 
 
 ENTRIES = {
@@ -51,7 +52,7 @@ ENTRIES = {
     "PRPN": Entry("prpn"),
     "Ordered Memory": Entry("om"),
     "RNNG": Entry("rnng"),
-    "RNNG → URNNG": Entry("urnng", start="RNNG"),
+    "RNNG → URNNG": Entry("urnng", start="RNNG", rates=(4e-4, 1e-3)),  # what is learnt is to be kept
     "URNNG": Entry("urnng"),
     "shift-reduce": Entry("shift-reduce"),
     "shift-reduce with LM": Entry("shift-reduce-lm"),
@@ -80,7 +81,7 @@ def train_row(lab: Lab, name: str, seed: int, rate: float, **trial: Any) -> Path
 
 def train_best(lab: Lab, name: str, seed: int) -> Path:
     """The run of a row with the better learning rate of two short trials."""
-    return train_row(lab, name, seed, min(RATES, key=lambda rate: trial_loss(lab, name, rate)))
+    return train_row(lab, name, seed, min(ENTRIES[name].rates, key=lambda rate: trial_loss(lab, name, rate)))
 
 
 def trial_loss(lab: Lab, name: str, rate: float) -> float:

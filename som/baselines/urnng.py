@@ -12,7 +12,8 @@ respect to q is that of log q(z), weighted by how much better than those of the 
 The generative model is the RNNG of `som.baselines.rnng`, so that training can begin with one that has learnt from
 trees (RNNG → URNNG: `--start RUN`); the paper's generates the same trees bottom-up. Since an untrained q would lead
 such an RNNG astray, both p and q then learn from the given trees for the first `SUPERVISED` batches. Words are scored
-by beam search; the tree is the most probable one of q, as in the paper. The weight of H is 1 from the start.
+by beam search; the tree is the most probable one of q, as in the paper. The authors' training is slower to start:
+the weights of H and of the actions grow over two epochs, q has an optimiser of its own and positions beside its words.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from som.baselines.rnng import Items, RNNGConfig, RNNGForCausalLM, wide_size
 from som.syntax import Tree, gold_depths, tree_from_depths
 from som.training import TrainSettings, vocabulary
 
-SUPERVISED = 500  # batches with given trees, where training begins with an RNNG
+SUPERVISED = 150  # batches with given trees, where training begins with an RNNG: less than an epoch of a treebank
 Stretch = tuple[int, int]  # first word, number of words
 Choose = Callable[[Stretch], int]  # how many words of a span go to the left
 

@@ -4,10 +4,11 @@ import pytest
 import torch
 from conftest import batch_of
 
+from configuration_som import SOMConfig
 from modeling_som.scoring_som import Scored
 from som.baselines.ngrams import KneserNey
 from som.baselines.scoring import evaluate_trees, evaluate_words, tree_baselines
-from som.baselines.shift_reduce import ShiftReduce, shift_reduce
+from som.baselines.shift_reduce import ShiftReduce, ShiftReduceParser, shift_reduce
 from som.data.vocabularies import make_tokenizer
 from som.inference.loading import load
 from som.syntax.treebanks import Example
@@ -51,7 +52,19 @@ def test_longer_contexts_sharpen_what_they_have_seen():
     assert trigrams.probability(3, (1, 2)) > bigrams.probability(3, (1, 2))
 
 
-def test_shift_reduce_decisions_are_the_product_of_its_reductions(sentences, tokenizer, tmp_path):
+def test_shift_reduce_probabilities_are_those_of_one_reduction_after_the_other():
+    parser, scores = ShiftReduceParser(SOMConfig(vocab_size=5, hidden_size=4)), torch.randn(6, 5).double() * 3
+    for deepest, row in enumerate(scores[:5]):
+        row[deepest + 1 :] = -torch.inf
+        expected, reached = [0.0] * 5, 1.0
+        for e in range(deepest, -1, -1):
+            keep = (row[e] - row[e - 1]).sigmoid().item() if e else 1.0
+            expected[e], reached = reached * keep, reached * (1 - keep)
+        torch.testing.assert_close(parser.logits(row).exp().tolist(), expected)
+        torch.testing.assert_close(parser.logits(row[: deepest + 1]).exp().sum().item(), 1.0)
+
+
+def test_shift_reduce_decisions_are_alike_in_learning_and_exploring(sentences, tokenizer, tmp_path):
     torch.manual_seed(0)
     model = shift_reduce(make_settings(hidden_size=16, dropout=0.0), tokenizer).double()
     torch.nn.init.normal_(model.model.parser.score.weight, std=5)
