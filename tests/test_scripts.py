@@ -126,7 +126,7 @@ def arguments(script: str, lab: Path) -> list[str]:
         "open_syntax": ["SOM", "LSTM"],
         "open_shipped": ["SOM, taught, beam", "LSTM"],
         "open_xs": ["SOM", "SOM, words seen three times", "LSTM", "Kneser-Ney", "RNNG"],
-        "open_systems": ["SOM", "ON-LSTM", "RNNG → URNNG", "shift-reduce", "Kneser-Ney", "left-branching trees"],
+        "open_systems": ["SOM", "ON-LSTM", "RNNG, one tree", "RNNG → URNNG", "shift-reduce", "Kneser-Ney", "left-branching trees"],
         "open_tags": ["no tags", "tags, no gradient into the cells"],
         "open_en": ["som-en", "som-en, gold last", "som-en, averaged"],
         "open_reading": ["SOM, shipped", *(f"{name}, a million words" for name in MILLION), "GPT-3 (davinci)"],
