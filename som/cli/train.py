@@ -68,6 +68,8 @@ def add_train(commands: Any) -> None:
     steps("--schedule", help="cosine (default) or plateau: halve the rate when validation does not improve")
     steps("--beta1", type=float, metavar="B", help="Adam's momentum (default: 0)")
     steps("--weight-decay", type=float, metavar="W", help="times the rate, per step (small: 0.6, others: 0)")
+    note = "what each step leaves of the mean of all weights so far, as 0.999; the mean is the model (default: 0)"
+    steps("--averaging", type=float, metavar="D", help=note)
     steps("--teachers", nargs="+", metavar="RUN", help="learn from what these models expect, too")
     steps("--early-stopping", type=positive, metavar="N", help="stop after N epochs without improvement")
     steps("--save-steps", type=positive, metavar="N", help="a checkpoint every N steps, not only after each epoch")

@@ -44,6 +44,7 @@ class TrainSettings:
     beta1: float = 0.0
     start: str = ""  # the model to begin with instead of random weights; its sizes are the new one's
     teachers: list[str] = field(default_factory=list)  # SOMs to learn from, see `som.training.distillation`
+    averaging: float = 0.0  # of the mean of all weights so far, what each step leaves: see `AverageWeights`
     weight_decay: float = 0.6  # much, for a small treebank that is read many times (docs/results.md)
     early_stopping: int = 0  # epochs without improvement after which training ends, 0 for never
     seed: int = 0
@@ -58,6 +59,7 @@ SETTINGS = ("preset", "tree", "dsom", *(one.name for one in fields(TrainSettings
 START_SETTINGS = ("hidden_size", "syntactic_size", "num_slots", "word_pieces", "prediction_network")
 # of runs that are older than these settings
 BEFORE: dict[str, Any] = {
+    "averaging": 0.0,
     "weight_decay": 0.0,
     "word_pieces": False,
     "tree_tags": [],
@@ -127,6 +129,8 @@ def check_settings(settings: TrainSettings) -> None:
     for name in ("word_dropout", "weight_decay"):
         if not 0 <= getattr(settings, name) < math.inf:
             raise ValueError(f"{name} must be a number from 0 on, got {getattr(settings, name)}")
+    if not 0 <= settings.averaging < 1:
+        raise ValueError(f"averaging must be from 0 up to, but not including, 1, got {settings.averaging}")
     if settings.learning_rate <= 0:
         raise ValueError(f"learning_rate must be above 0, got {settings.learning_rate}")
     if settings.schedule not in SCHEDULES:

@@ -45,11 +45,13 @@ from som.inference import load_checkpoint
 from som.interruption import Interrupted, Signals
 from som.progress import progress
 from som.provenance import provenance
+from som.training.averaging import AverageWeights
 from som.training.batches import LengthGrouped, TrainingData, WordDropout, load_data
 from som.training.callbacks import Checkpoints, Divergence, JsonLines, ProgressBar, progress_bar
 from som.training.distillation import teach
 from som.training.models import Builder, begin_with, make_model
 from som.training.runs import (
+    AVERAGED,
     LOG,
     RUN,
     RUN_LOCK,
@@ -158,6 +160,10 @@ def make_trainer(
         preprocess_logits_for_metrics=sentence_counts,  # type: ignore[arg-type]  # all outputs
         callbacks=[JsonLines(run / LOG), Divergence()],
     )
+    if settings.averaging:
+        if trainer.is_fsdp_enabled:
+            raise ValueError("averaging needs whole weights in every process, which FSDP does not have")
+        trainer.add_callback(AverageWeights(run, settings.averaging))
     if settings.early_stopping:
         trainer.add_callback(EarlyStoppingCallback(settings.early_stopping))
     trainer.remove_callback(PrinterCallback)
@@ -274,7 +280,8 @@ def end_run(run: Path) -> dict[str, Any]:
     with scratch_folder(run) as scratch:
         note_files(run, *names)
         for name in names:
-            shutil.copyfile(best / name, scratch / name)  # permissions are those of a new file
+            averaged = name == "model.safetensors" and (best / AVERAGED).is_file()
+            shutil.copyfile(best / (AVERAGED if averaged else name), scratch / name)  # permissions are a new file's
         for name in names:
             (scratch / name).replace(run / name)
     entries = [entry for entry in state["log_history"] if entry["step"] == state["best_global_step"]]

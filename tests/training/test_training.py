@@ -96,8 +96,9 @@ def test_a_run_is_its_best_model_with_code_and_tokenizer_and_says_how_it_was_mad
     assert model.config.use_cache and model.config.vocab_size == len(AutoTokenizer.from_pretrained(run))
 
 
-def test_validation_is_that_of_the_sentences_one_by_one(data, tmp_path):
-    metrics = train(data, tmp_path / "run", **TINY)
+@pytest.mark.parametrize("averaging", [0.0, 0.9])
+def test_validation_is_that_of_the_sentences_one_by_one(data, tmp_path, averaging):
+    metrics = train(data, tmp_path / "run", **TINY, averaging=averaging)
     model = SOMForCausalLM.from_pretrained(tmp_path / "run").eval()
     nll = eos = tokens = right = right_next = 0
     rows = load_from_disk(data)["validation"]
@@ -274,6 +275,32 @@ def test_a_student_goes_on_with_its_teachers_when_it_is_resumed(data, tmp_path, 
     assert not weights(tmp_path / "alone")["lm_head.bias"].equal(weights(tmp_path / "whole")["lm_head.bias"])
 
 
+# Averaging
+
+
+def test_the_model_of_a_run_is_the_mean_of_its_steps(data, tmp_path, monkeypatch):
+    passed, means = [], []
+
+    def remember(self, args, state, control, **kwargs):
+        passed.append({name: weight.detach().clone() for name, weight in kwargs["model"].named_parameters()})
+
+    for moment in ("on_train_begin", "on_step_end"):
+        monkeypatch.setattr(callbacks.JsonLines, moment, remember)
+    metrics = train(data, tmp_path, **TINY, averaging=0.6)
+    for step, now in enumerate(passed):
+        kept = min(0.6, (1 + step) / (10 + step)) if step else 0.0
+        before = means[-1] if step else now
+        means.append({name: kept * before[name] + (1 - kept) * now[name] for name in now})
+    assert len(means) == 13 and metrics["step"] in (6, 12)
+    found, step = weights(tmp_path), metrics["step"]
+    torch.testing.assert_close({name: found[name] for name in means[step]}, means[step])
+    assert found.keys() == weights(tmp_path / f"checkpoint-{step}").keys()
+    for step in (6, 12):  # training goes on with the weights themselves
+        raw = weights(tmp_path / f"checkpoint-{step}")
+        torch.testing.assert_close({name: raw[name] for name in passed[step]}, passed[step], atol=0, rtol=0)
+    assert not (tmp_path / runs.AVERAGED).exists()
+
+
 # Kills
 
 
@@ -375,7 +402,7 @@ def uninterrupted(data, tmp_path_factory) -> Path:
 
 # 6 steps an epoch; dropout, words read as unknown and decisions are drawn
 DRAWN = {"dropout": 0.3, "output_dropout": 0.3, "word_dropout": 5.0}
-SAMPLED = {**TINY, **DRAWN, "epochs": 3, "save_steps": 4, "schedule": "plateau"}
+SAMPLED = {**TINY, **DRAWN, "epochs": 3, "save_steps": 4, "schedule": "plateau", "averaging": 0.8}
 
 
 @pytest.mark.parametrize(
@@ -422,7 +449,7 @@ def test_a_run_keeps_its_settings_when_defaults_change(data, tmp_path, monkeypat
         train(data, tmp_path, resume=True, learning_rate=0.5)
 
 
-@pytest.mark.parametrize("name", ["word_dropout", "weight_decay"])
+@pytest.mark.parametrize("name", ["word_dropout", "weight_decay", "averaging"])
 def test_a_run_from_before_there_was_a_setting_can_be_resumed_without_it(data, tmp_path, name):
     train(data, tmp_path, **{**TINY, "epochs": 1})
     record = json.loads((tmp_path / "training.json").read_text())
@@ -430,8 +457,8 @@ def test_a_run_from_before_there_was_a_setting_can_be_resumed_without_it(data, t
     (tmp_path / "training.json").write_text(json.dumps(record))
     train(data, tmp_path, resume=True, epochs=2)
     train(data, tmp_path, resume=True, **{name: 0.0})
-    with pytest.raises(ValueError, match=f"was begun with {name} 0.0, cannot be resumed with 1.0"):
-        train(data, tmp_path, resume=True, **{name: 1.0})
+    with pytest.raises(ValueError, match=f"was begun with {name} 0.0, cannot be resumed with 0.5"):
+        train(data, tmp_path, resume=True, **{name: 0.5})
 
 
 def test_a_finished_run_can_be_given_more_epochs(data, tmp_path):
@@ -551,6 +578,7 @@ def error_of(capsys, *argv) -> str:
         (["--dropout", "1.5"], "dropout must be in [0, 1), got 1.5"),
         (["--word-dropout", "-1"], "word_dropout must be a number from 0 on, got -1.0"),
         (["--weight-decay", "-1"], "weight_decay must be a number from 0 on, got -1.0"),
+        (["--averaging", "1"], "averaging must be from 0 up to, but not including, 1, got 1.0"),
         (["--oracle", "delphi"], "oracle must be one of dynamic"),
         (["--schedule", "linear"], "schedule must be one of cosine, plateau"),
         (["--learning-rate", "0"], "learning_rate must be above 0"),
@@ -743,6 +771,7 @@ def test_a_record_of_something_else_is_refused(data, tmp_path, capsys, content):
 # Checkpoints that cannot be resumed from
 
 NEEDED = ["config.json", "model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json"]
+NEEDED += [runs.AVERAGED]  # as this run averages its weights
 
 
 @pytest.mark.parametrize("name", NEEDED)
