@@ -54,7 +54,7 @@ ENTRIES = {
     "PRPN": Entry("prpn"),
     "Ordered Memory": Entry("om"),
     "RNNG": Entry("rnng"),
-    "RNNG, one tree": Entry("rnng", model="RNNG", reading={"word_beam": 1, "action_beam": 8}),
+    "RNNG, one tree": Entry("rnng", model="RNNG", reading={"word_beam": 1}),
     "RNNG → URNNG": Entry("urnng", start="RNNG", rates=(4e-4, 1e-3)),  # what is learnt is to be kept
     "URNNG": Entry("urnng"),
     "shift-reduce": Entry("shift-reduce"),

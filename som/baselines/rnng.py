@@ -36,7 +36,7 @@ from som.training import TrainSettings, vocabulary
 
 NT, GEN, REDUCE = range(3)
 WORD_BEAM = 10  # trees kept after each word
-ACTION_BEAM = 20  # sequences of actions up to the next word that are tried
+FEWEST_ACTIONS = 8  # sequences of actions up to the next word that are tried
 BATCH_TREES = 1024
 
 State = tuple[Tensor, Tensor, Tensor, Tensor]  # h and c of the two layers of the stack LSTM
@@ -381,9 +381,11 @@ def score_rnng(
     model: RNNGForCausalLM,
     sequences: Sequence[Sequence[int]],
     word_beam: int = WORD_BEAM,
-    action_beam: int = ACTION_BEAM,
+    action_beam: int | None = None,
 ) -> Iterator[Scored]:
-    """Scores sequences of ids, in their order; the depths are those of the most probable tree in the beam."""
+    """Scores sequences of ids, in their order; the depths are those of the most probable tree in the beam. Twice as
+    many sequences of actions are tried as trees are kept, and some for a single tree, too."""
+    action_beam = action_beam or max(2 * word_beam, FEWEST_ACTIONS)
     results: dict[int, Scored] = {}
     with evaluating(model):  # type: ignore[arg-type]  # only switches to evaluation
         for batch in batches(sequences, None, BATCH_TREES, model.device, action_beam):

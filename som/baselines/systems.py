@@ -19,7 +19,7 @@ that the run's config.json names, and measures its model. To add a system:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -82,6 +82,15 @@ class System:
     def is_som(self) -> bool:
         """Whether its model is a SOM, with methods of scoring, gold trees and two parsers to measure."""
         return issubclass(self.model_class, SOMForCausalLM)
+
+    @property
+    def has_beam(self) -> bool:
+        """Whether it is an RNNG, which is always read by beam search."""
+        return issubclass(self.model_class, RNNGForCausalLM)
+
+    def with_beam(self, k: int) -> System:
+        """The same RNNG, of which k trees are kept after each word."""
+        return replace(self, score=partial(score_rnng, word_beam=k))
 
     def evaluate(
         self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, examples: Sequence[Example], name: str

@@ -33,7 +33,8 @@ def add_evaluate(commands: Any) -> None:
         "  som evaluate runs/en --blimp blimp.jsonl.gz",
     )
     note = (
-        f"a folder or a model on the Hub (default: the shipped one); RNNGs are read with a beam of {RNNG_BEAM} trees"
+        "a folder or a model on the Hub (default: the shipped one); "
+        f"RNNGs are read with a beam of {RNNG_BEAM} trees (another: --method beam --k K)"
     )
     parser.add_argument("checkpoint", nargs="?", help=note)
     parser.add_argument("--treebank", nargs="+", metavar="F", help="CoNLL-U or bracketed trees, plain or .gz")
@@ -122,9 +123,11 @@ def evaluators(args: argparse.Namespace, system: Any) -> tuple[Callable, Callabl
     from som.evaluation import evaluate, evaluate_blimp, evaluate_syntaxgym
 
     if not system.is_som:
-        for flag, given in (("--method", args.method), ("--particles", args.k), ("--gold", args.gold)):
+        method = args.method if not system.has_beam or args.method != "beam" else None
+        for flag, given in (("--method", method), ("--gold", args.gold), ("--batch-size", args.batch_size)):
             if given:
                 raise ValueError(f"{flag} is for SOMs, and {args.checkpoint} is of the system {system.name}")
+        system = system.with_beam(args.k) if args.k else system
         return system.evaluate, system.evaluate_syntaxgym, system.evaluate_blimp
     options = {"method": args.method, "k": args.k, "seed": args.seed, "batch_size": args.batch_size}
     return partial(evaluate, **options), partial(evaluate_syntaxgym, **options), partial(evaluate_blimp, **options)

@@ -108,7 +108,8 @@ def train_command(args: argparse.Namespace) -> None:
     system = getattr(args, "system", None)
     metrics = train_system(system, args.data, args.out, resume=args.resume, overwrite=args.overwrite, **given)
     if metrics:
-        print(f"{args.out}: the model of epoch {metrics['epoch']:g}, validation perplexity {metrics['ppl']:.2f}")
+        result = validation_result(args.out, metrics)
+        print(f"{args.out}: the model of epoch {metrics['epoch']:g}, validation {result}")
         if args.report:
             write_training_report(args)
         say_next(*next_commands(args.out))
@@ -121,6 +122,13 @@ def next_commands(run: str) -> list[str]:
     evaluate = f"som evaluate {shlex.quote(run)} --treebank TEST.conllu --json results.json"
     parse = f"som parse --model {shlex.quote(run)} 'a text'"
     return [evaluate, parse] if system_of(run).name == "som" else [evaluate]
+
+
+def validation_result(run: str, metrics: dict[str, float]) -> str:
+    """By what the best epoch was chosen: a model that learns no words has no perplexity worth telling."""
+    from som.training import learns_words
+
+    return f"perplexity {metrics['ppl']:.2f}" if learns_words(Path(run)) else f"p acc {metrics['p_acc']:.1%}"
 
 
 def write_training_report(args: argparse.Namespace) -> None:

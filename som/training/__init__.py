@@ -2,7 +2,7 @@
 
 from som.training.batches import TAG_COLUMNS
 from som.training.models import Builder, make_config, make_model, vocabulary
-from som.training.runs import LOG, RUN, recorded_system
+from som.training.runs import LOG, RUN, learns_words, recorded_system
 from som.training.settings import NUM_SLOTS, PRESETS, SETTINGS, TrainSettings, make_settings
 from som.training.trainer import train
 
@@ -15,6 +15,7 @@ __all__ = [
     "SETTINGS",
     "TAG_COLUMNS",
     "TrainSettings",
+    "learns_words",
     "make_config",
     "make_model",
     "make_settings",

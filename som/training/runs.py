@@ -66,6 +66,11 @@ def recorded_system(run: Path) -> str | None:
     return read_record(run).get("system", "som") if (run / RUN).is_file() else None
 
 
+def learns_words(run: Path) -> bool:
+    """Whether what a run trains is more than a parser."""
+    return read_record(run)["settings"].get("lm_loss_weight") != 0
+
+
 def write_record(run: Path, record: dict[str, Any]) -> None:
     write_whole(run / RUN, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
 

@@ -161,6 +161,16 @@ def test_the_help_of_evaluation_states_the_beam_of_rnngs(capsys):
     assert f"RNNGs are read with a beam of {WORD_BEAM} trees" in " ".join(capsys.readouterr().out.split())
 
 
+def test_an_rnng_is_read_with_the_beam_that_is_asked_for(runs, treebank, capsys):
+    folder, perplexities = str(runs("rnng")), []
+    for flags in ([], ["--method", "beam", "--k", str(WORD_BEAM)], ["--method", "beam", "--k", "1"]):
+        assert main(["evaluate", folder, "--treebank", str(treebank), "--json", "-", *flags]) == 0
+        perplexities.append(json.loads(capsys.readouterr().out)["treebank"]["measures"]["ppl"])
+    assert perplexities[0] == perplexities[1] < perplexities[2]  # a smaller beam finds less of the probability
+    assert main(["evaluate", folder, "--treebank", str(treebank), "--method", "marginal"]) == 2
+    assert "--method is for SOMs" in capsys.readouterr().err
+
+
 def test_the_help_of_training_names_every_system(capsys):
     with pytest.raises(SystemExit):
         main(["train", "--help"])

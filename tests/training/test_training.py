@@ -537,7 +537,8 @@ def test_presets_are_the_papers(preset, sizes, rates):
 def test_every_ablation_trains(data, tmp_path, flags, capsys):
     sizes = ["--hidden-size", "8", "--num-slots", "4", "--batch-size", "8", "--epochs", "1"]
     assert main(["train", str(data), "--out", str(tmp_path / "run"), *sizes, *flags]) == 0
-    assert "validation perplexity" in capsys.readouterr().out
+    expected = "validation p acc" if "--lm-loss" in flags else "validation perplexity"
+    assert expected in capsys.readouterr().out
     record = json.loads((tmp_path / "run" / "training.json").read_text())
     assert record["given"].keys() > {"hidden_size", "num_slots", "batch_size", "epochs"}
     assert ("p_next_acc" in record["validation"]) == (flags != ["--no-prediction-network"])
