@@ -3,8 +3,9 @@
 python scripts/open_tags.py
 
 The first three rows differ only in the tags: none, tags whose loss trains the whole model, and tags whose loss trains
-their classifier alone. "joint" is the recipe of open_shipped.py, without teachers, with tags; the last row is that
-model trained for four more epochs, in which the learning rate begins high once more.
+their classifier alone. "joint" is the recipe of open_shipped.py, without teachers, with tags; then come that model
+trained for four more epochs, in which the learning rate begins high once more, and a larger one that drops more words
+and whose weights are averaged over its steps.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from lab import Lab, make_parser
 from som.bench import has_bf16
 
 FAST: dict[str, Any] = {"next_attachment": "oracle", "bf16": has_bf16(), "save_steps": 200, "report_to": ["none"]}
+WIDER = {"hidden_size": 288, "embedding_dropout": 0.2, "averaging": 0.998}
 MODELS: dict[str, dict[str, Any]] = {
     "no tags": {**FAST, "tree_tags": []},
     "tags": FAST,
     "tags, no gradient into the cells": {**FAST, "tag_gradient": False},
     "joint": {**open_shipped.RECIPE, **FAST},
     "joint, four more epochs": {**open_shipped.TAUGHT, **FAST},
+    "joint, wider, averaged": {**open_shipped.RECIPE, **FAST, **WIDER},
 }
 STARTS = {"joint, four more epochs": "joint"}  # the row whose model another one begins with
 
