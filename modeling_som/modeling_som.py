@@ -42,10 +42,12 @@ from .operators_som import (
     compose_levels,
     cross_entropy,
     gated_sum,
+    groups_of_rows,
     is_hooked,
     is_plain,
     linear,
     mean,
+    weighted_sums,
 )
 from .state_som import SOMCache, SOMState
 from .tags_som import Tagger, TreeNodes, matching_tags, node_spans
@@ -969,7 +971,7 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         else:
             mixed = out.branch_states is not None
             words = self.mixture(out, keep) if mixed else linear(self.lm_head, self.output_dropout(packed))
-            total = None if labels is None else cross_entropy(words, labels)
+            total = None if labels is None else cross_entropy(words, labels, normalised=mixed)
             if position is not None:
                 filler = words.new_full((hidden.shape[:2].numel(), words.shape[1]), NONE)
                 words = filler.index_copy(0, position, words)
@@ -989,25 +991,21 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         return NextWords.apply(*operands, targets.long(), position, rows)
 
     def mixture(self, out: SOMModelOutput, keep: slice | Tensor) -> Tensor:
-        """(P, V): log of the mixture of the predictions after every guess that p' allows, weighted by p'.
-
-        Tokens with as many guesses as each other are taken together, a chunk at a time."""
+        """(P, V): log of the mixture of the predictions after every guess that p' allows, weighted by p'."""
         assert out.branch_states is not None and out.next_attach_logits is not None
         real = out.depths[:, keep] != NONE  # (B, kept)
         allowed = live_slots(out.word_depths, self.config.num_slots)  # (B, T, N)
         branch = torch.full_like(allowed, NONE, dtype=torch.long)
         branch[allowed] = torch.arange(len(out.branch_states), device=branch.device)
-        branch, log_prior = branch[:, keep][real], out.next_attach_logits.log_softmax(dim=-1)[:, keep][real]  # (P, N)
-        guesses = (branch != NONE).sum(1)
-        order, sizes = guesses.argsort(stable=True), guesses.bincount().tolist()
-        mixed = [linear(self.lm_head, out.branch_states[:0])]  # all there is, where every token is masked
-        for count, tokens in enumerate(order.split(sizes)[1:], start=1):
-            for some in tokens.split(max(chunk_on(log_prior) // (count * self.config.vocab_size), 1)):
-                states = out.branch_states[branch[some, :count]]  # (some, guesses, D)
-                words = linear(self.lm_head, self.output_dropout(states).flatten(0, 1)).unflatten(0, states.shape[:2])
-                words = words.log_softmax(dim=-1)
-                mixed.append((words + log_prior[some, :count, None]).logsumexp(dim=1))
-        return torch.cat(mixed).index_select(0, order.argsort())
+        branch, prior = branch[:, keep][real], out.next_attach_logits.softmax(dim=-1)[:, keep][real]  # (P, N)
+        guesses = branch != NONE
+        sizes, states, prior = guesses.sum(1).cpu(), out.branch_states[branch[guesses]], prior[guesses]
+        mixed = [self.word_logits(states[:0])]  # all there is, where every token is masked
+        groups, rows = groups_of_rows(sizes, chunk_on(states) // self.config.vocab_size)
+        for size, state, weight in zip(sizes.split(groups), states.split(rows), prior.split(rows), strict=True):
+            chances = self.word_logits(self.output_dropout(state)).softmax(dim=-1)  # (rows, V)
+            mixed.append(weighted_sums(chances, size, weight).clamp(min=torch.finfo(chances.dtype).tiny).log())
+        return torch.cat(mixed)
 
     def targets(self, labels: Tensor, batch: Batch | None) -> Tensor:
         """(B, T): the label of each row's next real token, at every real token."""

@@ -287,7 +287,26 @@ def mean(total: Tensor, labels: Tensor, num_items: Tensor | int | None) -> Tenso
     return total / ((labels != NONE).sum().clamp(min=1) if num_items is None else num_items)
 
 
-def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Summed over the labelled rows, in at least single precision."""
+def cross_entropy(logits: Tensor, labels: Tensor, normalised: bool = False) -> Tensor:
+    """Summed over the labelled rows, in at least single precision; `normalised` logits are log-probabilities."""
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    return F.cross_entropy(logits, labels.long(), ignore_index=NONE, reduction="sum")
+    loss = F.nll_loss if normalised else F.cross_entropy
+    return loss(logits, labels.long(), ignore_index=NONE, reduction="sum")
+
+
+def groups_of_rows(sizes: Tensor, most: int) -> tuple[list[int], list[int]]:
+    """How many groups, and how many rows in all, to take together: about so many rows, and no group is divided.
+
+    >>> groups_of_rows(torch.tensor([2, 1, 3, 2]), most=3)
+    ([2, 1, 1], [3, 3, 2])
+    """
+    first = sizes.cumsum(0) - sizes  # row of each group
+    groups = (first // max(most, 1)).unique_consecutive(return_counts=True)[1].tolist()
+    return groups, [int(part.sum()) for part in sizes.split(groups)]
+
+
+def weighted_sums(rows: Tensor, sizes: Tensor, weights: Tensor) -> Tensor:
+    """(groups, V): sums of groups of rows (R, V) that follow each other, each row times its weight (R,)."""
+    sizes = sizes.to(rows.device)
+    places, first = torch.arange(len(rows), device=rows.device), sizes.cumsum(0) - sizes
+    return F.embedding_bag(places, rows, first, mode="sum", per_sample_weights=weights.to(rows.dtype))

@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding_bag
 
 from .modeling_som import SOMForCausalLM
-from .operators_som import chunk_on
+from .operators_som import chunk_on, groups_of_rows, weighted_sums
 from .state_som import SOMState
 
 
@@ -42,21 +41,16 @@ def predict_mixtures(
 
     `sizes` (groups,) are the numbers of states, `log_weights` (R,) sum to 1 over a group. Each logit is computed once.
     """
-    first = sizes.cumsum(0) - sizes
-    chunk = first // max(1, chunk_on(states) // model.config.vocab_size)  # of each group: none is divided
-    _, counts = chunk.unique_consecutive(return_counts=True)
-    rows = [int(part.sum()) for part in sizes.split(counts.tolist())]
+    groups, rows = groups_of_rows(sizes, chunk_on(states) // model.config.vocab_size)
     parts = [Mixtures(torch.empty(0, dtype=torch.float64), torch.empty(0, dtype=torch.float64))]
-    tables = (states.split(rows), words.split(rows), sizes.split(counts.tolist()), log_weights.split(rows))
+    tables = (states.split(rows), words.split(rows), sizes.split(groups), log_weights.split(rows))
     for state, word, size, log_weight in zip(*tables, strict=True):
         logits = model.word_logits(state)  # (rows, V)
         logits = logits - logits.amax(dim=1, keepdim=True)
         log_prob, share = logits.gather(1, word[:, None])[:, 0], logits.exp_()
         total = share.sum(dim=1)
         weight = log_weight.exp().to(share) / total
-        bags = torch.arange(len(share), device=share.device), (size.cumsum(0) - size).to(share.device)
-        mixed = embedding_bag(bags[0], share, bags[1], mode="sum", per_sample_weights=weight)  # (groups, V)
-        entropy = torch.special.entr(mixed).sum(dim=1)
+        entropy = torch.special.entr(weighted_sums(share, size, weight)).sum(dim=1)
         log_prob = refuse_nan((log_prob - total.log()).cpu().double(), "words")
         parts.append(Mixtures(log_prob, entropy.cpu().double()))
     return Mixtures(*map(torch.cat, zip(*parts, strict=True)))
