@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from hashlib import sha256
-from itertools import accumulate
+from itertools import accumulate, repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,14 +16,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from datasets import Dataset, DatasetDict, Features, List, NamedSplit, Value, load_from_disk
+from datasets.arrow_writer import ArrowWriter
+from datasets.utils import tqdm
 from transformers import PreTrainedTokenizerFast
 
 from modeling_som.counts_som import WORD_COUNTS, WordCounts
 from modeling_som.layout_som import NONE
 from modeling_som.sentences_som import encode_sentences
+from som.data.processes import shared
 from som.data.sources import Source, source_files
 from som.data.summary import COUNTS, SUMMARY, summarise
-from som.data.vocabularies import make_tokenizer, telling_classes
+from som.data.vocabularies import learn_tokenizer, telling_classes
 from som.files import UNFINISHED
 from som.syntax import (
     CONVERSION_VERSION,
@@ -30,12 +34,13 @@ from som.syntax import (
     PARTIAL,
     ROOT,
     SPLITS,
+    Example,
+    FilePart,
     Tags,
     TreebankError,
+    file_parts,
     first_siblings,
     gold_depths,
-    line_ranges,
-    read_file,
     treebank_files,
 )
 
@@ -63,6 +68,7 @@ ENCODED = Features(
     length=Value("int32"),
 )
 TAGGED = Features(leaf_tag=INTEGERS, node_tag=INTEGERS)  # of tokens, -100 for none
+LEARNT = Features({**ENCODED, **TAGGED, **COUNTS})
 TAG_KINDS = ("universal", "full", "none")
 
 
@@ -91,13 +97,23 @@ def prepare(
     with written_whole(Path(out), overwrite) as folder:
         scratch = folder.parent
         files = {split: source_files(splits[split], folder / f"{split}.conllu") for split in SPLITS}
-        parsed = {split: read_rows(files[split], split, scratch, skip_bad, num_proc, tags) for split in SPLITS}
-        vocabulary = make_tokenizer(tokenizer, iterate_words(parsed["train"]))
+        with shared(partial(parse_part, tags=tags), num_proc) as parse:
+            parsed = {split: read_rows(files[split], split, parse, scratch, skip_bad) for split in SPLITS}
+        words = count_words(parsed["train"])
+        vocabulary = learn_tokenizer(tokenizer, words.counts, count_ends(parsed["train"]))
         tree_tags = [] if tags == "none" else known_tags(parsed["train"])
-        encoded = {
-            split: tokenize_rows(parsed[split], vocabulary, tree_tags, scratch / f"{split}.arrow", num_proc)
-            for split in SPLITS
-        }
+        settings = (str(skip_bad), tags, vocabulary.backend_tokenizer.to_str(), *tree_tags)
+        with shared(partial(encode_rows, tokenizer=vocabulary, tree_tags=tree_tags), num_proc) as encode:
+            encoded = {
+                split: write_rows(
+                    encode(parsed[split].data.to_batches()),
+                    LEARNT,
+                    scratch / f"{split}.arrow",
+                    split,
+                    fingerprint(split, *settings, *map(str, files[split]), files=files[split]),
+                )
+                for split in SPLITS
+            }
         summary: dict[str, Any] = {
             "tokenizer": tokenizer,
             "vocab_size": len(vocabulary),
@@ -114,22 +130,30 @@ def prepare(
         columns = [*ENCODED, *(TAGGED if tree_tags else ())]
         DatasetDict({split: encoded[split].select_columns(columns) for split in SPLITS}).save_to_disk(folder)
         vocabulary.save_pretrained(folder)
-        (folder / WORD_COUNTS).write_bytes(count_words(encoded["train"]).to_bytes())
+        (folder / WORD_COUNTS).write_bytes(words.to_bytes())
         (folder / SUMMARY).write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return summary
 
 
-def iterate_words(dataset: Dataset) -> Iterator[list[str]]:
-    """The words of every row; `datasets` itself would take several times as long."""
-    for chunk in dataset.data.column("words").chunks:
-        yield from chunk.to_pylist()
-
-
 def count_words(dataset: Dataset) -> WordCounts:
-    """How often each word form occurs in rows with `words`."""
-    chunks = [chunk.flatten() for chunk in dataset.data.column("words").chunks]
+    """How often each word form occurs in rows with `words`, in the order in which they come."""
+    return WordCounts(count_values(words.flatten() for words in dataset.data.column("words").chunks))
+
+
+def count_ends(dataset: Dataset) -> dict[str, int]:
+    """How often each word form is the last of such a row."""
+    return count_values(last_words(words) for words in dataset.data.column("words").chunks)
+
+
+def last_words(words: pa.ListArray) -> pa.Array:
+    lengths = pc.list_value_length(words)
+    ends = pc.cumulative_sum(lengths.filter(pc.greater(lengths, 0)))
+    return words.flatten().take(pc.subtract(ends, 1))
+
+
+def count_values(chunks: Iterable[pa.Array]) -> dict[str, int]:
     counts = pc.value_counts(pa.chunked_array(chunks, pa.string()))
-    return WordCounts(dict(zip(*(counts.field(name).to_pylist() for name in ("values", "counts")), strict=True)))
+    return dict(zip(*(counts.field(name).to_pylist() for name in ("values", "counts")), strict=True))
 
 
 def add_word_counts(data: str | Path, checkpoint: str | Path) -> None:
@@ -145,14 +169,12 @@ def treebank_dataset(
 
     With `tree_tags`, those of the model's configuration, rows also have the tags of their trees.
     """
-    files = [str(path) for path in treebank_files(paths)]
     kind = "full" if any(":" in tag for tag in tree_tags) else "universal"
-    rows = list(parsed_rows(file_parts(files, num_proc=1), skip_bad=False, tags=kind))
-    if error := rows[-1]["error"]:
-        raise TreebankError(error)
-    columns = tokenize_batch({name: [row[name] for row in rows] for name in PARSED}, tokenizer, tree_tags)
-    names = ("input_ids", "first_sibling", *(TAGGED if tree_tags else ()))
-    return Dataset.from_dict({name: columns[name] for name in names})
+    rows = [parse_part(part, kind) for file in treebank_files(paths) for part in file_parts(file)]
+    for batch in rows:
+        refuse_bad_rows(batch, skip_bad=False)
+    table = pa.Table.from_batches([encode_rows(batch, tokenizer, tree_tags) for batch in rows], LEARNT.arrow_schema)
+    return Dataset(table).select_columns(["input_ids", "first_sibling", *(TAGGED if tree_tags else ())])
 
 
 @contextmanager
@@ -205,49 +227,64 @@ def known_tags(parsed: Dataset) -> list[str]:
     return [*special, *sorted(found.difference(special))]
 
 
-def read_rows(files: Sequence[Path], split: str, scratch: Path, skip_bad: bool, num_proc: int, tags: str) -> Dataset:
+def read_rows(
+    files: Sequence[Path],
+    split: str,
+    parse: Callable[[Iterable[FilePart]], Iterator[pa.RecordBatch]],
+    scratch: Path,
+    skip_bad: bool,
+) -> Dataset:
     """The sentences of the files with their trees, one per row, in the order of the files."""
-    names = [str(file) for file in files]
-    parts = file_parts(names, num_proc)
-    dataset = Dataset.from_generator(
-        parsed_rows,
-        features=PARSED,
-        cache_dir=str(scratch),
-        gen_kwargs={"parts": parts, "skip_bad": skip_bad, "tags": tags},
-        num_proc=min(num_proc, len(parts)) if num_proc > 1 else None,
-        split=NamedSplit(split),
-        fingerprint=fingerprint(split, str(skip_bad), tags, *names, files=files),
-    )
+    parts = (part for file in files for part in file_parts(file))
+    batches = (refuse_bad_rows(batch, skip_bad) for batch in parse(parts))
+    dataset = write_rows(batches, PARSED, scratch / f"{split}-parsed.arrow", split)
     errors = dataset.data.column("error").drop_null()
-    if len(errors) and (not skip_bad or len(errors) == len(dataset)):
+    if len(errors) == len(dataset):
         raise TreebankError(errors[0].as_py())
     return dataset
 
 
-def file_parts(files: Sequence[str], num_proc: int) -> list[tuple[str, range]]:
-    """What can be read apart: parts of files where there are few files, or else whole files."""
-    parts = num_proc if len(files) < 8 * num_proc else 1
-    return [(file, lines) for file in files for lines in line_ranges(Path(file), parts)]
+def refuse_bad_rows(batch: pa.RecordBatch, skip_bad: bool) -> pa.RecordBatch:
+    """The same rows, unless there is a bad one that must not be."""
+    errors = batch.column("error").drop_null()
+    if len(errors) and not skip_bad:
+        raise TreebankError(errors[0].as_py())
+    return batch
 
 
-def parsed_rows(parts: Sequence[tuple[str, range]], skip_bad: bool, tags: str) -> Iterator[dict[str, Any]]:
-    """A row for every sentence; a bad one has its error, and ends the reading unless bad ones are skipped."""
-    for file, lines in parts:
-        for example in read_file(Path(file), lines):
-            if isinstance(example, TreebankError):
-                empty: dict[str, list] = {"words": [], "first_sibling": [], "leaf_tag": [], "node_tag": []}
-                yield {**empty, "tree": None, "lifted": None, "error": str(example)}
-                if not skip_bad:
-                    return
-            else:
-                yield {
-                    "words": example.words,
-                    "tree": str(example.tree),
-                    "first_sibling": first_siblings(example.tree),
-                    **tag_columns(example.tags, tags),
-                    "lifted": example.lifted,
-                    "error": None,
-                }
+def write_rows(
+    batches: Iterable[pa.RecordBatch], features: Features, path: Path, split: str, name: str | None = None
+) -> Dataset:
+    """A data set of these rows, in a file; `name` is its fingerprint."""
+    with (
+        ArrowWriter(path=str(path), features=features, fingerprint=name) as writer,
+        tqdm(desc=path.stem, unit=" sentences") as bar,
+    ):
+        for batch in batches:
+            writer.write_table(pa.Table.from_batches([batch]))
+            bar.update(len(batch))
+        writer.finalize()
+    return Dataset.from_file(str(path), split=NamedSplit(split))
+
+
+def parse_part(part: FilePart, tags: str) -> pa.RecordBatch:
+    """A row for every sentence; a bad one has its error."""
+    rows = [bad_row(one) if isinstance(one, TreebankError) else good_row(one, tags) for one in part.examples()]
+    return pa.RecordBatch.from_pylist(rows, PARSED.arrow_schema)
+
+
+def bad_row(error: TreebankError) -> dict[str, Any]:
+    return {"words": [], "first_sibling": [], "leaf_tag": [], "node_tag": [], "error": str(error)}
+
+
+def good_row(example: Example, tags: str) -> dict[str, Any]:
+    return {
+        "words": example.words,
+        "tree": str(example.tree),
+        "first_sibling": first_siblings(example.tree),
+        **tag_columns(example.tags, tags),
+        "lifted": example.lifted,
+    }
 
 
 def tag_columns(tags: Tags | None, kind: str) -> dict[str, Sequence[str | None]]:
@@ -271,52 +308,34 @@ def fingerprint(*parts: str, files: Sequence[Path] = ()) -> str:
     return digest.hexdigest()[:32]
 
 
-def tokenize_rows(
-    parsed: Dataset, tokenizer: PreTrainedTokenizerFast, tree_tags: list[str], cache_file: Path, num_proc: int
-) -> Dataset:
+def encode_rows(batch: pa.RecordBatch, tokenizer: PreTrainedTokenizerFast, tree_tags: Sequence[str]) -> pa.RecordBatch:
     """The rows as token ids with the first siblings of tokens, and what is counted of them; bad rows disappear."""
-    return parsed.map(
-        tokenize_batch,
-        batched=True,
-        remove_columns=parsed.column_names,
-        features=Features({**ENCODED, **TAGGED, **COUNTS}),
-        fn_kwargs={"tokenizer": tokenizer, "tree_tags": tree_tags},
-        num_proc=num_proc if num_proc > 1 else None,
-        cache_file_name=str(cache_file),
-        new_fingerprint=fingerprint(parsed._fingerprint, tokenizer.backend_tokenizer.to_str(), *tree_tags),
-        desc="Encoding",
-    )
-
-
-def tokenize_batch(
-    batch: Mapping[str, list], tokenizer: PreTrainedTokenizerFast, tree_tags: Sequence[str]
-) -> dict[str, list]:
+    batch = batch.filter(batch.column("error").is_null())
+    given = batch.select(["words", "first_sibling", *TAGGED]).to_pydict()
     number = {tag: index for index, tag in enumerate(tree_tags)}
-    good = [row for row, error in enumerate(batch["error"]) if error is None]
     known = getattr(tokenizer, "known", None)  # a word vocabulary, the only kind with unknown words
     telling = telling_classes(tokenizer)
-    columns: dict[str, list] = {name: [] for name in (*ENCODED, *TAGGED, *COUNTS)}
-    for row, pieces in zip(good, encode_sentences(tokenizer, [batch["words"][row] for row in good]), strict=True):
-        words = batch["words"][row]
+    columns: dict[str, Any] = {name: [] for name in LEARNT}
+    for row, (words, pieces) in enumerate(
+        zip(given["words"], encode_sentences(tokenizer, given["words"]), strict=True)
+    ):
         ids = [tokenizer.bos_token_id, *(piece for word in pieces for piece in word), tokenizer.eos_token_id]
-        siblings = token_siblings(batch["first_sibling"][row], [len(word) for word in pieces])
+        siblings = token_siblings(given["first_sibling"][row], [len(word) for word in pieces])
         depths = gold_depths(siblings)[1:-1]
         values = {
             "input_ids": ids,
             "first_sibling": siblings,
-            **{name: token_tags(batch[name][row], pieces, number) for name in TAGGED},
-            "words": words,
-            "tree": batch["tree"][row],
+            **{name: token_tags(given[name][row], pieces, number) for name in TAGGED},
             "length": len(ids),
             "depth": max(depths),
             "depth_sum": sum(depths),
-            "lifted": batch["lifted"][row],
             "unknown": sum(word not in known for word in words) if known is not None else 0,
             "told": sum(word[0] in telling for word in pieces),
         }
         for name, value in values.items():
             columns[name].append(value)
-    return columns
+    columns |= {name: batch.column(name) for name in ("words", "tree", "lifted")}
+    return pa.RecordBatch.from_pydict(columns, LEARNT.arrow_schema)
 
 
 def token_tags(tags: Sequence[str | None], pieces: Sequence[Sequence[int]], number: Mapping[str, int]) -> list[int]:
@@ -326,9 +345,9 @@ def token_tags(tags: Sequence[str | None], pieces: Sequence[Sequence[int]], numb
     [-100, 0, -100, -100, -100, -100]
     """
     found = [NONE]
-    for place, word in enumerate(pieces):
-        tag = tags[place] if tags else None
-        found += [number.get(tag, NONE) if tag else NONE, *[NONE] * (len(word) - 1)]
+    for tag, word in zip(tags or repeat(None), pieces, strict=False):
+        found.append(number.get(tag, NONE) if tag else NONE)
+        found += [NONE] * (len(word) - 1)
     return [*found, NONE]
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from huggingface_hub import hf_hub_download
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -57,26 +58,34 @@ def make_tokenizer(kind: str, sentences: Iterable[Sequence[str]]) -> PreTrainedT
     >>> tokenizer.decode(tokenizer("the cat purrs")["input_ids"])
     '<s> the cat UNK-LC-s'
     """
+    counts, ends = Counter[str](), Counter[str]()
+    for words in sentences:
+        counts.update(words)
+        ends.update(words[-1:])
+    return learn_tokenizer(kind, counts, ends)
+
+
+def learn_tokenizer(kind: str, counts: Mapping[str, int], ends: Mapping[str, int]) -> PreTrainedTokenizerFast:
+    """The same from how often each word occurs, in the order in which words come, and how often it ends a sentence."""
     name, _, option = kind.partition(":")
     if kind == "word" or (name == "word" and option.isdecimal() and int(option) > 0):
-        return word_tokenizer(sentences, int(option or 2))
+        return word_tokenizer(counts, int(option or 2))
     if name == "gpt2":
         return gpt2_tokenizer(Path(option) if option else None)
     if name == "bpe" and option.isdecimal():
-        return bpe_tokenizer(int(option), sentences)
+        return bpe_tokenizer(int(option), counts, ends)
     if name == "model" and option:
         return model_tokenizer(option)
     raise ValueError(f"a vocabulary is word[:N], bpe:N, gpt2[:FOLDER] or model:CHECKPOINT, got {kind!r}")
 
 
-def word_tokenizer(sentences: Iterable[Sequence[str]], min_count: int = 2) -> SOMTokenizer:
+def word_tokenizer(counts: Mapping[str, int], min_count: int = 2) -> SOMTokenizer:
     """Word types seen at least `min_count` times, the UNK classes of the others, and the special tokens.
 
     A word spelled like a special token or a class is never known: the token's id would be the word's.
     """
-    counts = Counter(word for words in sentences for word in words)
     specials = (PAD, UNK, BOS, EOS)
-    words = (word for word, count in counts.most_common() if count >= min_count)
+    words = (word for word, count in Counter(counts).most_common() if count >= min_count)
     known = {word: None for word in words if word not in specials and not UNK_CLASS.fullmatch(word)}
     classes = {unk_class(word, known) for word in counts.keys() - known.keys()}
     tokens = (*specials, *sorted(classes - {"UNK"}), *known)
@@ -99,8 +108,8 @@ def set_word_rules(backend: Tokenizer, words: Iterable[str]) -> None:
     backend.decoder = decoders.Sequence([space, decoders.Fuse(), *spacing()])
 
 
-def bpe_tokenizer(size: int, sentences: Iterable[Sequence[str]]) -> PreTrainedTokenizerFast:
-    """A byte-level BPE of `size` tokens, learnt from the sentences."""
+def bpe_tokenizer(size: int, counts: Mapping[str, int], ends: Mapping[str, int]) -> PreTrainedTokenizerFast:
+    """A byte-level BPE of `size` tokens, learnt from sentences with so many of each word, and so many at the end."""
     specials, alphabet = [PAD, BOS, EOS], pre_tokenizers.ByteLevel.alphabet()
     if size < len(specials) + len(alphabet):
         raise ValueError(f"bpe:N needs N of at least {len(specials) + len(alphabet)}, the bytes and marks, got {size}")
@@ -108,8 +117,29 @@ def bpe_tokenizer(size: int, sentences: Iterable[Sequence[str]]) -> PreTrainedTo
     trainer = trainers.BpeTrainer(
         vocab_size=size, special_tokens=specials, initial_alphabet=alphabet, show_progress=False
     )
-    backend.train_from_iterator((" ".join(words) for words in sentences), trainer)
+    split, backend.pre_tokenizer = backend.pre_tokenizer, pre_tokenizers.WhitespaceSplit()
+    backend.train_from_iterator(parts_of_words(split, counts, ends), trainer)
+    backend.pre_tokenizer = split
     return with_special_tokens(PreTrainedTokenizerFast, backend, pad_token=PAD, bos_token=BOS, eos_token=EOS)
+
+
+def parts_of_words(
+    split: pre_tokenizers.PreTokenizer, counts: Mapping[str, int], ends: Mapping[str, int]
+) -> Iterator[str]:
+    """What words are split into, as often as they occur: of a sentence, that depends on nothing but where it ends."""
+    for word, count in counts.items():
+        last = ends.get(word, 0)
+        if count > last:
+            yield from many_times(split.pre_tokenize_str(f"{word} x")[:-1], count - last)
+        if last:
+            yield from many_times(split.pre_tokenize_str(word), last)
+
+
+def many_times(parts: Sequence[tuple[str, Any]], times: int) -> Iterator[str]:
+    """So often, in texts that are not too long."""
+    words = [part for part, _ in parts]
+    yield from repeat(" ".join(words * 1000), times // 1000)
+    yield " ".join(words * (times % 1000))
 
 
 def gpt2_tokenizer(folder: Path | None = None) -> PreTrainedTokenizerFast:

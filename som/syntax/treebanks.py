@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import gzip
 import re
-import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import heappop, heappush
 from importlib import import_module
-from itertools import chain, pairwise
+from io import BufferedReader
+from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 
 from som.syntax.labels import NO_CHAIN, PARTIAL, ROOT, Tags, dependency_tags
 from som.syntax.trees import Tree, unescape
@@ -25,7 +24,8 @@ SPLITS = ("train", "validation", "test")
 WSJ_SECTIONS = {"train": range(2, 22), "validation": (24,), "test": (23,)}
 NOT_WORDS = re.compile(r"\d+[-.]\d+")  # numbers of multi-word tokens (3-4) and of empty nodes (5.1)
 HEAD_NUMBER = re.compile("[0-9]{1,9}")
-ALL_LINES = range(1, sys.maxsize)
+PART = 1 << 19  # bytes
+UNREADABLE = (OSError, EOFError, zlib.error)  # what a damaged file raises
 SQUARE_AND_CURLY = {"-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}  # besides the brackets that trees escape
 
 
@@ -55,23 +55,10 @@ def read_treebank(paths: str | Path | Iterable[str | Path]) -> Iterator[Example]
             yield example
 
 
-def read_file(path: Path, lines: range = ALL_LINES) -> Iterator[Example | TreebankError]:
-    """Every sentence of one file; where one cannot be read there is an error in its place, and reading goes on.
-
-    Of several processes, each reads the sentences that begin in the lines of its part (`line_ranges`)."""
-    try:
-        for block in _blocks(path):
-            if block.line < lines.start:
-                continue
-            if block.line >= lines.stop:
-                return
-            try:
-                yield block.example()
-            except TreebankError as error:
-                yield error
-    except TreebankError as error:
-        if lines.stop == ALL_LINES.stop:  # of the file, not of a sentence, so the last part alone reports it
-            yield error
+def read_file(path: Path) -> Iterator[Example | TreebankError]:
+    """Every sentence of one file; where one cannot be read there is an error in its place, and reading goes on."""
+    for part in file_parts(path):
+        yield from part.examples()
 
 
 # Files
@@ -130,30 +117,27 @@ def listed_files(folder: str | Path, lists: Iterable[str | Path]) -> list[Path]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines and their numbers; bytes that are no UTF-8 become surrogates, which no good file has."""
+    """The lines and their numbers."""
     number = 0
     try:
         with _open(path) as file:
             for number, line in enumerate(file, start=1):  # noqa: B007  # the number is also for the error below
-                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8", "surrogateescape").rstrip("\r\n")
-    except (OSError, EOFError, zlib.error) as error:
-        raise TreebankError(f"{path}:{number + 1}: expected a readable file, got: {error}") from None
+                yield number, _decode(line, number).rstrip("\r\n")
+    except UNREADABLE as error:
+        raise _unreadable(path, number + 1, error) from None
 
 
-def _open(path: Path) -> BinaryIO:
-    return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else open(path, "rb")
+def _decode(text: bytes, line: int) -> str:
+    """Text that begins in this line; bytes that are no UTF-8 become surrogates, which no good file has."""
+    return text.decode("utf-8-sig" if line == 1 else "utf-8", "surrogateescape")
 
 
-def line_ranges(path: Path, parts: int) -> list[range]:
-    """The lines of a file in parts of equal size; the last one goes on to the end, however far that is."""
-    if parts == 1:
-        return [ALL_LINES]
-    count = 0
-    with suppress(OSError, EOFError, zlib.error), _open(path) as file:  # a damaged file is for `read_file` to report
-        for chunk in iter(partial(file.read, 1 << 20), b""):
-            count += chunk.count(b"\n")
-    starts = [1 + count * part // parts for part in range(parts)]
-    return [range(start, stop) for start, stop in pairwise([*starts, ALL_LINES.stop])]
+def _unreadable(path: Path, line: int, error: Exception) -> TreebankError:
+    return TreebankError(f"{path}:{line}: expected a readable file, got: {error}")
+
+
+def _open(path: Path) -> BufferedReader:
+    return cast(BufferedReader, gzip.open(path)) if path.suffix == ".gz" else open(path, "rb")
 
 
 def is_text(line: str) -> bool:
@@ -180,25 +164,79 @@ class Block:
         return TreebankError(f"{self.path}:{self.line + offset}: {message}")
 
 
-def _blocks(path: Path) -> Iterator[Block]:
-    """Cut a file into sentences: at empty lines; or, for brackets, where all are closed or one opens in column 1."""
-    lines = _lines(path)
-    first = next(((number, line) for number, line in lines if line.strip()), None)
-    if first is None:
-        raise TreebankError(f"{path}:1: expected CoNLL-U sentences or bracketed trees, got an empty file")
-    is_conllu = not first[1].lstrip().startswith("(")
-    block: list[str] = []
-    start = open_brackets = 0
-    for number, line in chain([first], lines):
-        if block and (not line.strip() if is_conllu else line.startswith("(") or open_brackets <= 0):
-            yield Block(path, start, block, is_conllu)
-            block, open_brackets = [], 0
-        if line.strip() or block:
-            start = start if block else number
-            block.append(line)
-            open_brackets += line.count("(") - line.count(")")
-    if block:
-        yield Block(path, start, block, is_conllu)
+@dataclass(frozen=True)
+class FilePart:
+    """Lines of a file, sentences that are not yet told apart; where the file is damaged the last one is not whole."""
+
+    path: Path
+    line: int
+    text: bytes
+    is_conllu: bool
+    damage: TreebankError | None = None
+
+    def examples(self) -> Iterator[Example | TreebankError]:
+        """Every sentence, or the error in its place."""
+        for block in self.blocks():
+            try:
+                yield block.example()
+            except TreebankError as error:
+                yield error
+        if self.damage:
+            yield self.damage
+
+    def blocks(self) -> Iterator[Block]:
+        """Cut at empty lines; or, for brackets, where all are closed or one opens in column 1."""
+        block: list[str] = []
+        start = open_brackets = 0
+        lines = _decode(self.text, self.line).removesuffix("\n").split("\n")
+        for number, line in enumerate(lines, self.line):
+            if block and (not line.strip() if self.is_conllu else line.startswith("(") or open_brackets <= 0):
+                yield Block(self.path, start, block, self.is_conllu)
+                block, open_brackets = [], 0
+            if line.strip() or block:
+                start = start if block else number
+                block.append(line.rstrip("\r"))
+                open_brackets += 0 if self.is_conllu else line.count("(") - line.count(")")
+        if block and not self.damage:
+            yield Block(self.path, start, block, self.is_conllu)
+
+
+def file_parts(path: Path) -> Iterator[FilePart]:
+    """Cut a file between sentences, for several processes to read; what is wrong with the file is in the last part."""
+    line, is_conllu, chunks, damage = 1, True, list[bytes](), None
+    try:
+        is_conllu = _is_conllu(path)
+        with _open(path) as file:
+            for chunk in iter(partial(file.read1, PART), b""):
+                chunks.append(chunk)
+                if len(chunks) * len(chunk) >= PART and (end := _last_cut(chunk, is_conllu)):
+                    text = b"".join([*chunks[:-1], chunk[:end]])
+                    yield FilePart(path, line, text, is_conllu)
+                    line, chunks = line + text.count(b"\n"), [chunk[end:]]
+    except TreebankError as error:
+        damage = error
+    except UNREADABLE as error:
+        damage = _unreadable(path, line + b"".join(chunks).count(b"\n"), error)
+    yield FilePart(path, line, b"".join(chunks), is_conllu, damage)
+
+
+def _last_cut(chunk: bytes, is_conllu: bool) -> int:
+    """Where to cut: behind the last empty line, or before the last bracket in column 1; 0 for nowhere.
+
+    >>> _last_cut(b"(A a)\\n (B b)\\n(C c)\\n", is_conllu=False)
+    13
+    """
+    if is_conllu:
+        return max(len(chunk) - len(chunk.rpartition(end)[2]) for end in (b"\n\n", b"\n\r\n"))
+    return chunk.rfind(b"\n(") + 1
+
+
+def _is_conllu(path: Path) -> bool:
+    """Whether the first line that is not empty does not begin with a bracket."""
+    for _, line in _lines(path):
+        if line.strip():
+            return not line.lstrip().startswith("(")
+    raise TreebankError(f"{path}:1: expected CoNLL-U sentences or bracketed trees, got an empty file")
 
 
 # CoNLL-U: dependency trees

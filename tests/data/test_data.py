@@ -25,7 +25,7 @@ from som.data.summary import typical_tree, vocabulary_advice
 from som.data.vocabularies import make_tokenizer
 from som.syntax.labels import Tags
 from som.syntax.oracle import first_siblings, gold_depths, tree_from_depths
-from som.syntax.treebanks import TreebankError, read_treebank, to_conllu
+from som.syntax.treebanks import Example, TreebankError, read_file, read_treebank, to_conllu
 from som.syntax.trees import Tree, binarise
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -138,19 +138,34 @@ def test_rows_keep_the_order_of_the_files_whatever_the_number_of_processes(tmp_p
     assert summary["splits"]["test"]["sentences"] == 150
 
 
+def content(folder):
+    """Every file of a folder."""
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe:300"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_one_file_is_read_by_several_processes(tmp_path, end):
+def test_one_file_is_read_by_several_processes_to_the_same_bytes(tmp_path, monkeypatch, end, kind):
     file = tmp_path / "one.conllu"
-    sentences = [to_conllu([f"w{number}"] * (1 + number % 3), [0, 1, 1][: 1 + number % 3]) for number in range(40)]
+    relations = [["root", "a", f"b{number % 5}"] for number in range(40)]
+    sentences = [
+        to_conllu([f"w{number % 7}."] * count, [0, 1, 1][:count], relations[number][:count])
+        for number, count in enumerate([1, 2, 3, 1] * 10)
+    ]
+    sentences[9:12] = ["1\tbad\n\n"] * 3  # a part with nothing else
     file.write_bytes("".join(sentences).replace("\n", end).encode())
     splits = dict.fromkeys(("train", "validation", "test"), [file])
-    whole, shared = (prepare(splits, tmp_path / str(count), num_proc=count) for count in (1, 3))
-    assert whole == shared
-    one, three = (load_from_disk(tmp_path / str(count))["train"] for count in (1, 3))
-    assert one[:] == three[:]
+    prepare(splits, tmp_path / "whole", tokenizer=kind, skip_bad=True)
+    monkeypatch.setattr("som.syntax.treebanks.PART", 50)
+    for count in (1, 3):
+        prepare(splits, tmp_path / str(count), tokenizer=kind, skip_bad=True, num_proc=count)
+        assert content(tmp_path / str(count)) == content(tmp_path / "whole")
+    train = load_from_disk(tmp_path / "3")["train"]
+    assert train["words"][:] == [list(example.words) for example in read_file(file) if isinstance(example, Example)]
 
 
-def test_of_several_processes_the_first_error_in_the_file_is_reported(tmp_path):
+def test_of_several_processes_the_first_error_in_the_file_is_reported(tmp_path, monkeypatch):
+    monkeypatch.setattr("som.syntax.treebanks.PART", 50)
     file, good = tmp_path / "one.conllu", to_conllu(["a", "b"], [2, 0])
     file.write_text(good * 20 + "1\tbad\n\n" + good * 40 + "1\tworse\n\n" + good * 20)
     with pytest.raises(TreebankError, match="one.conllu:61: expected 10 columns"):

@@ -1,15 +1,17 @@
 """The three kinds of vocabulary, and words against text."""
 
+import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import models, pre_tokenizers, trainers
 from transformers import AutoTokenizer
 
 from modeling_som.sentences_som import encode, encode_sentences, encode_words, group_by_word
 from modeling_som.tokenization_som import continuing_tokens, never_generated, unk_class
-from som.data.vocabularies import make_tokenizer
+from som.data.vocabularies import BOS, EOS, PAD, byte_level, make_tokenizer
 
 GPT2 = Path(__file__).parents[3] / "shared" / "data" / "gpt2-bpe"
 SENTENCES = [
@@ -41,6 +43,37 @@ def test_rarer_words_can_be_left_to_their_classes():
     tokenizer = make_tokenizer("word:3", [["a", "a", "a", "runs", "runs", "cats", "Ran"]])
     tokens = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
     assert tokens == ["<pad>", "<unk>", "<s>", "</s>", "UNK-INITC", "UNK-LC-s", "a"]
+
+
+def test_byte_pairs_learnt_from_counts_are_those_of_the_sentences():
+    """What text is split into depends on nothing but a word and whether it is the last."""
+    words = [
+        "U.S.",
+        "Mr.",
+        "etc.",
+        "no.",
+        "dogs'",
+        "can't",
+        "``",
+        ":)",
+        "a@b.org",
+        "www.a.org.",
+        "'s",
+        "n't",
+        "A.",
+        "1,2",
+    ]
+    sentences = [[first, second, first] for first in words for second in words]
+    size = 700
+    learnt = make_tokenizer(f"bpe:{size}", sentences).backend_tokenizer
+    backend = byte_level(models.BPE())
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    special = [PAD, BOS, EOS]
+    trainer = trainers.BpeTrainer(
+        vocab_size=size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+    )
+    backend.train_from_iterator(map(" ".join, sentences), trainer)
+    assert json.loads(learnt.to_str())["model"] == json.loads(backend.to_str())["model"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

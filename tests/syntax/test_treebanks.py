@@ -14,8 +14,8 @@ from som.syntax.treebanks import (
     Example,
     HeadError,
     TreebankError,
+    file_parts,
     lift,
-    line_ranges,
     listed_files,
     parse_text,
     read_file,
@@ -190,20 +190,30 @@ def test_reading_goes_on_after_a_bad_sentence(tmp_path):
     assert [isinstance(example, TreebankError) for example in read] == [False, False, True, False, False]
 
 
-@pytest.mark.parametrize("parts", [1, 2, 3, 7, 40])
-@pytest.mark.parametrize("text, name", [(CONLLU * 5, "a.conllu"), (PTB * 5, "a.mrg"), ("(X (Y y))", "a.mrg")])
-def test_the_parts_of_a_file_have_every_sentence_once(tmp_path, text, name, parts):
-    file = write(tmp_path / name, text)
-    read = [example for lines in line_ranges(file, parts) for example in read_file(file, lines)]
-    assert list(map(repr, read)) == list(map(repr, read_file(file)))  # errors, too
+LINES = "\ufeff(X (Y y))\n\n# (\r\n\r\n(S (A a)\n (B b))\n (S (C c))\n(S (NP d)\n\n1\tbad\n \n"
 
 
-@pytest.mark.parametrize("content", [b"", gzip.compress((CONLLU.encode() + b"\n") * 1000)[:-20]])
-def test_what_is_wrong_with_a_file_is_reported_once_by_its_parts(tmp_path, content):
+@pytest.mark.parametrize("size", [1, 64, 300])
+@pytest.mark.parametrize("text", [CONLLU * 5, PTB * 5, "(X (Y y))", LINES, "# " + LINES, "\n" + CONLLU])
+def test_the_parts_of_a_file_have_what_the_whole_has(tmp_path, monkeypatch, text, size):
+    file = write(tmp_path / "a", text)
+    whole = list(map(repr, read_file(file)))
+    monkeypatch.setattr("som.syntax.treebanks.PART", size)
+    parts = list(file_parts(file))
+    assert len(parts) > 1 or text not in (CONLLU * 5, PTB * 5) or size < 300
+    assert b"".join(part.text for part in parts) == file.read_bytes()
+    assert [repr(example) for part in parts for example in part.examples()] == whole  # errors, too
+
+
+@pytest.mark.parametrize("size", [50, 5000])
+@pytest.mark.parametrize("content", [b"", gzip.compress((CONLLU.encode() + b"\n") * 1000)[:-20], b"\x1f\x8b"])
+def test_what_is_wrong_with_a_file_is_reported_once_by_its_parts(tmp_path, monkeypatch, content, size):
     (tmp_path / "a.gz").write_bytes(content)
-    read = [example for lines in line_ranges(tmp_path / "a.gz", 3) for example in read_file(tmp_path / "a.gz", lines)]
-    assert sum(isinstance(example, TreebankError) for example in read) == 1
-    assert list(map(repr, read)) == list(map(repr, read_file(tmp_path / "a.gz")))
+    whole = list(map(repr, read_file(tmp_path / "a.gz")))
+    monkeypatch.setattr("som.syntax.treebanks.PART", size)
+    read = list(read_file(tmp_path / "a.gz"))
+    assert list(map(repr, read)) == whole
+    assert [isinstance(example, TreebankError) for example in read] == [False] * (len(read) - 1) + [True]
 
 
 def all_heads(length):
