@@ -32,6 +32,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
 from configuration_som import SOMConfig
 from modeling_som import SOMCache, SOMForCausalLM, SOMState
 from modeling_som.modeling_som import LookAheadParser, oracle_depths
+from modeling_som.operators_som import linear
 from som.baselines import SYSTEMS
 from som.data import make_tokenizer
 from som.inference import load, parse_all, surprisals_all
@@ -219,6 +220,31 @@ def products(tokens: int, rows: int, hidden: int = HIDDEN, backward: bool = True
             if backward:
                 torch.mm(gradient, weight.T)
                 torch.mm(x.T, gradient)
+
+    return step
+
+
+def generation_products(depths: Tensor) -> Run:
+    """The bare matrix products of generating words at these depths (B, T): a cell for every live candidate, one for
+    the state that predicts, both parsers, the output layer."""
+    cell, predict_cell = ([nn.Linear(inputs * HIDDEN, 4 * HIDDEN) for inputs in (2, 4)] for _ in range(2))
+    key, output = nn.Linear(HIDDEN, HIDDEN), nn.Linear(HIDDEN, VOCABULARY)
+    rows = len(depths)
+    live = [[int((depth > e).sum()) for e in range(int(depth.max()))] for depth in depths[:, PROMPT:].unbind(1)]
+    x = torch.randn(rows * SLOTS, 4 * HIDDEN)
+
+    def run() -> None:
+        for counts in live:
+            for count, layers in (*((count, cell) for count in counts), (rows, predict_cell)):
+                for layer in layers:
+                    linear(layer, x[:count, : layer.in_features])
+            for _ in range(2):
+                linear(key, x[: sum(counts), :HIDDEN])
+            linear(output, x[:rows, :HIDDEN])
+
+    def step() -> None:
+        with torch.inference_mode():
+            run()
 
     return step
 
@@ -433,6 +459,7 @@ def generation_contenders(pool: Pool, rows: int, tokens: int) -> Contenders:
     model, depths = som(), running_depths(pool, rows, PROMPT + tokens)
     steps = {
         "SOM": following(model, depths, generation(model, rows, tokens)),
+        "matrix products": generation_products(depths),
         "LSTM": lstm_generation(LSTM(), rows, tokens),
         "GPT-2, same size": generation(gpt2_of_size(8, 320, 8, VOCABULARY), rows, tokens),
         "GPT-2 small": generation(gpt2_of_size(), rows, tokens),
