@@ -991,7 +991,9 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         return NextWords.apply(*operands, targets.long(), position, rows)
 
     def mixture(self, out: SOMModelOutput, keep: slice | Tensor) -> Tensor:
-        """(P, V): log of the mixture of the predictions after every guess that p' allows, weighted by p'."""
+        """(P, V): log of the mixture of the predictions after every guess that p' allows, weighted by p'.
+
+        Below the smallest normal number, e^-87, a probability counts as that number and has no gradient."""
         assert out.branch_states is not None and out.next_attach_logits is not None
         real = out.depths[:, keep] != NONE  # (B, kept)
         allowed = live_slots(out.word_depths, self.config.num_slots)  # (B, T, N)

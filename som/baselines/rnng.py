@@ -36,7 +36,7 @@ from som.training import TrainSettings, vocabulary
 
 NT, GEN, REDUCE = range(3)
 WORD_BEAM = 10  # trees kept after each word
-FEWEST_ACTIONS = 8  # sequences of actions up to the next word that are tried
+FEWEST_ACTIONS = 8  # sequences of actions up to the next word that are tried at least
 BATCH_TREES = 1024
 
 State = tuple[Tensor, Tensor, Tensor, Tensor]  # h and c of the two layers of the stack LSTM
@@ -383,8 +383,8 @@ def score_rnng(
     word_beam: int = WORD_BEAM,
     action_beam: int | None = None,
 ) -> Iterator[Scored]:
-    """Scores sequences of ids, in their order; the depths are those of the most probable tree in the beam. Twice as
-    many sequences of actions are tried as trees are kept, and some for a single tree, too."""
+    """Scores sequences of ids, in their order; the depths are those of the most probable tree in the beam. Up to
+    each word, twice as many sequences of actions are tried as trees are kept after it, but no fewer than a few."""
     action_beam = action_beam or max(2 * word_beam, FEWEST_ACTIONS)
     results: dict[int, Scored] = {}
     with evaluating(model):  # type: ignore[arg-type]  # only switches to evaluation

@@ -68,7 +68,7 @@ def add_train(commands: Any) -> None:
     steps("--schedule", help="cosine (default) or plateau: halve the rate when validation does not improve")
     steps("--beta1", type=float, metavar="B", help="Adam's momentum (default: 0)")
     steps("--weight-decay", type=float, metavar="W", help="times the rate, per step (small: 0.6, others: 0)")
-    note = "what each step leaves of the mean of all weights so far, as 0.999; the mean is the model (default: 0)"
+    note = "how much of the mean of the weights a step keeps, such as 0.999; the mean is the model (default: 0)"
     steps("--averaging", type=float, metavar="D", help=note)
     steps("--teachers", nargs="+", metavar="RUN", help="learn from what these models expect, too")
     steps("--early-stopping", type=positive, metavar="N", help="stop after N epochs without improvement")
@@ -116,7 +116,7 @@ def train_command(args: argparse.Namespace) -> None:
 
 
 def next_commands(run: str) -> list[str]:
-    """What can be done with a trained model; texts are only read by SOMs."""
+    """What can be done with a trained model; only SOMs read texts."""
     from som.baselines import system_of
 
     evaluate = f"som evaluate {shlex.quote(run)} --treebank TEST.conllu --json results.json"
@@ -125,7 +125,7 @@ def next_commands(run: str) -> list[str]:
 
 
 def validation_result(run: str, metrics: dict[str, float]) -> str:
-    """By what the best epoch was chosen: a model that learns no words has no perplexity worth telling."""
+    """The measure that chose the best epoch; the perplexity of a model that learns no words means nothing."""
     from som.training import learns_words
 
     return f"perplexity {metrics['ppl']:.2f}" if learns_words(Path(run)) else f"p acc {metrics['p_acc']:.1%}"

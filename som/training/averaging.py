@@ -31,6 +31,8 @@ class AverageWeights(TrainerCallback):
             resumed = load_file(self.run / f"checkpoint-{state.global_step}" / AVERAGED)
             for name, weight in self.mean.items():
                 weight.copy_(resumed[name])
+        if args.eval_on_start:
+            self.exchange()
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -41,7 +43,8 @@ class AverageWeights(TrainerCallback):
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        self.exchange()  # what comes next is the validation
+        if control.should_evaluate:
+            self.exchange()  # the validation comes next, which ends with `on_evaluate`
 
     def on_evaluate(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any

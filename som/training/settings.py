@@ -44,7 +44,7 @@ class TrainSettings:
     beta1: float = 0.0
     start: str = ""  # the model to begin with instead of random weights; its sizes are the new one's
     teachers: list[str] = field(default_factory=list)  # SOMs to learn from, see `som.training.distillation`
-    averaging: float = 0.0  # of the mean of all weights so far, what each step leaves: see `AverageWeights`
+    averaging: float = 0.0  # how much of the running mean a step keeps, see `AverageWeights`
     weight_decay: float = 0.6  # much, for a small treebank that is read many times (docs/results.md)
     early_stopping: int = 0  # epochs without improvement after which training ends, 0 for never
     seed: int = 0

@@ -325,7 +325,7 @@ def disk_errors_reported(run: Path) -> Iterator[None]:
         yield
     except (OSError, RuntimeError, SafetensorError) as error:
         functions = {frame.name for frame in extract_tb(error.__traceback__)}
-        if not functions & {"_save_checkpoint", "on_log", "note_files", "end_run"}:
+        if not functions & {"_save_checkpoint", "on_save", "on_log", "note_files", "end_run"}:
             raise
         free = shutil.disk_usage(run).free >> 20
         remove_incomplete(run)

@@ -31,6 +31,7 @@ from som.data.datasets import prepare
 from som.data.vocabularies import bpe_tokenizer, word_tokenizer
 from som.training import batches, callbacks, models, runs, trainer
 from som.training import settings as training_settings
+from som.training.averaging import AverageWeights
 from som.training.batches import LengthGrouped, WordDropout
 from som.training.settings import TrainSettings, make_settings
 from som.training.trainer import train
@@ -428,6 +429,16 @@ def test_a_run_killed_at_any_moment_resumes_to_the_same_weights(data, tmp_path, 
     torch.testing.assert_close(weights(run / last), weights(uninterrupted / last), atol=0, rtol=0)
     assert log(run) == log(uninterrupted)
     assert not [path for path in run.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("given", [{"eval_delay": 2}, {"eval_on_start": True}])
+def test_averaging_leaves_the_path_of_training_alone_whenever_it_validates(data, tmp_path, given):
+    settings = {**TINY, "epochs": 3, "save_steps": 4, "trainer": given}
+    train(data, tmp_path / "plain", **settings)
+    averaged = {**settings, "averaging": 0.9}
+    assert in_a_process(data, tmp_path / "run", averaged, kill_at_step, 11) == -signal.SIGKILL
+    train(data, tmp_path / "run", resume=True)
+    torch.testing.assert_close(weights(tmp_path / "run/checkpoint-18"), weights(tmp_path / "plain/checkpoint-18"))
 
 
 def test_a_run_that_stopped_early_and_was_killed_then_trains_no_further(data, tmp_path):
@@ -975,29 +986,30 @@ def test_a_signal_to_one_of_two_processes_stops_both_after_the_same_step(data, t
     assert runs.is_complete(last, record) and steps(tmp_path / "run")[-1] == runs.step_of(last) < 60 * 6
 
 
-def limited_child(data, run):
-    """Trains where no file may grow beyond what the second checkpoint needs, as on a full disk."""
+def limited_child(data, run, callback, moment):
+    """Trains where from then on no file may grow beyond what the second checkpoint needs, as on a full disk."""
     torch.set_num_threads(1)
-    end = callbacks.Checkpoints.on_epoch_end
+    go_on = getattr(callback, moment)
 
-    def on_epoch_end(self, args, state, control, **kwargs):
+    def limited(self, args, state, control, **kwargs):
         if state.epoch == 2:
             resource.setrlimit(resource.RLIMIT_FSIZE, (6000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
-        end(self, args, state, control, **kwargs)
+        go_on(self, args, state, control, **kwargs)
 
-    callbacks.Checkpoints.on_epoch_end = on_epoch_end
+    setattr(callback, moment, limited)
     with open(run.with_name("errors"), "w") as errors, redirect_stderr(errors):
-        code = main(["train", str(data), "--out", str(run), *SIZES])
+        code = main(["train", str(data), "--out", str(run), *SIZES, "--averaging", "0.5"])
     sys.exit(code)
 
 
-def test_a_full_disk_is_one_line_and_leaves_the_checkpoint_before_it(data, tmp_path):
-    code = in_a_process(data, tmp_path / "run", target=limited_child)
+@pytest.mark.parametrize("callback, moment", [(callbacks.Checkpoints, "on_epoch_end"), (AverageWeights, "on_save")])
+def test_a_full_disk_is_one_line_and_leaves_the_checkpoint_before_it(data, tmp_path, callback, moment):
+    code = in_a_process(data, tmp_path / "run", callback, moment, target=limited_child)
     message = (tmp_path / "errors").read_text()
     assert code == 2, message
     assert message.count("\n") == 1 and "could not be written" in message and "--resume" in message
     assert in_a_process(data, tmp_path / "run", {}, None, 0) == 0
-    train(data, tmp_path / "whole", **TINY)
+    train(data, tmp_path / "whole", **TINY, averaging=0.5)
     torch.testing.assert_close(weights(tmp_path / "run"), weights(tmp_path / "whole"), atol=1e-6, rtol=0)
 
 
