@@ -247,9 +247,10 @@ def linear(layer: nn.Module, x: Tensor) -> Tensor:
 
     This is a function because tools for adapters and quantization look for layers of the type `nn.Linear` itself. What
     they put in its place is called as it is."""
-    if x.ndim != 2 or len(x) > FEW or x.device.type != "cpu" or not is_plain(layer):
+    few = x.ndim == 2 and len(x) <= FEW and x.device.type == "cpu"
+    if not few or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling():
         return layer(x)
-    if torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling():
+    if not is_plain(layer):
         return layer(x)
     weight, bias, parts = layer.weight, layer.bias, shares_of(layer.weight, len(x))
     if parts == 1:

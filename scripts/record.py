@@ -100,6 +100,8 @@ def select_held_out(splits: Mapping[str, Files]) -> dict[str, Files]:
 def train_or_resume(lab: Lab, data: Path, name: str, seed: int, build: Builder = make_model, **settings: Any) -> Path:
     """The folder of a trained model: training is begun, resumed or already done. This may take hours."""
     folder = run_folder(lab, data, name, seed)
+    if (folder / RUN).is_file():  # perhaps begun on a machine that is not as fast at bfloat16 as this one
+        settings["bf16"] = json.loads((folder / RUN).read_text(encoding="utf-8"))["settings"]["bf16"]
     train(data, folder, resume=True, build=build, seed=seed, **add_budget(lab, settings))
     return folder
 

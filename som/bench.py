@@ -225,8 +225,8 @@ def products(tokens: int, rows: int, hidden: int = HIDDEN, backward: bool = True
 
 
 def generation_products(depths: Tensor) -> Run:
-    """The bare matrix products of generating words at these depths (B, T): a cell for every live candidate, one for
-    the state that predicts, both parsers, the output layer."""
+    """The bare matrix products of generating words at these depths (B, T), or a little less: a cell for every new
+    candidate, one for the state that predicts, both parsers, the output layer."""
     cell, predict_cell = ([nn.Linear(inputs * HIDDEN, 4 * HIDDEN) for inputs in (2, 4)] for _ in range(2))
     key, output = nn.Linear(HIDDEN, HIDDEN), nn.Linear(HIDDEN, VOCABULARY)
     rows = len(depths)

@@ -68,7 +68,7 @@ ENCODED = Features(
     length=Value("int32"),
 )
 TAGGED = Features(leaf_tag=INTEGERS, node_tag=INTEGERS)  # of tokens, -100 for none
-LEARNT = Features({**ENCODED, **TAGGED, **COUNTS})
+ENCODED_ROWS = Features({**ENCODED, **TAGGED, **COUNTS})
 TAG_KINDS = ("universal", "full", "none")
 
 
@@ -107,7 +107,7 @@ def prepare(
             encoded = {
                 split: write_rows(
                     encode(parsed[split].data.to_batches()),
-                    LEARNT,
+                    ENCODED_ROWS,
                     scratch / f"{split}.arrow",
                     split,
                     fingerprint(split, *settings, *map(str, files[split]), files=files[split]),
@@ -173,7 +173,9 @@ def treebank_dataset(
     rows = [parse_part(part, kind) for file in treebank_files(paths) for part in file_parts(file)]
     for batch in rows:
         refuse_bad_rows(batch, skip_bad=False)
-    table = pa.Table.from_batches([encode_rows(batch, tokenizer, tree_tags) for batch in rows], LEARNT.arrow_schema)
+    table = pa.Table.from_batches(
+        [encode_rows(batch, tokenizer, tree_tags) for batch in rows], ENCODED_ROWS.arrow_schema
+    )
     return Dataset(table).select_columns(["input_ids", "first_sibling", *(TAGGED if tree_tags else ())])
 
 
@@ -315,7 +317,7 @@ def encode_rows(batch: pa.RecordBatch, tokenizer: PreTrainedTokenizerFast, tree_
     number = {tag: index for index, tag in enumerate(tree_tags)}
     known = getattr(tokenizer, "known", None)  # a word vocabulary, the only kind with unknown words
     telling = telling_classes(tokenizer)
-    columns: dict[str, Any] = {name: [] for name in LEARNT}
+    columns: dict[str, Any] = {name: [] for name in ENCODED_ROWS}
     for row, (words, pieces) in enumerate(
         zip(given["words"], encode_sentences(tokenizer, given["words"]), strict=True)
     ):
@@ -335,7 +337,7 @@ def encode_rows(batch: pa.RecordBatch, tokenizer: PreTrainedTokenizerFast, tree_
         for name, value in values.items():
             columns[name].append(value)
     columns |= {name: batch.column(name) for name in ("words", "tree", "lifted")}
-    return pa.RecordBatch.from_pydict(columns, LEARNT.arrow_schema)
+    return pa.RecordBatch.from_pydict(columns, ENCODED_ROWS.arrow_schema)
 
 
 def token_tags(tags: Sequence[str | None], pieces: Sequence[Sequence[int]], number: Mapping[str, int]) -> list[int]:

@@ -30,7 +30,11 @@ def shared(function: Callable[[Any], Any], num_proc: int) -> Iterator[Callable[[
         yield partial(map, function)
         return
     with ProcessPoolExecutor(num_proc, initializer=_start, initargs=(function,)) as pool:
-        yield partial(_in_order, pool, num_proc * AHEAD)
+        try:
+            yield partial(_in_order, pool, num_proc * AHEAD)
+        except BaseException:  # also Ctrl-C: what has not begun need not be done
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _in_order(pool: ProcessPoolExecutor, ahead: int, things: Iterable[Any]) -> Iterator[Any]:
