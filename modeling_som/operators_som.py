@@ -263,11 +263,15 @@ def linear(layer: nn.Module, x: Tensor) -> Tensor:
 
 
 def shares_of(weight: Tensor, rows: int) -> int:
-    """In how many parts `linear` computes the outputs: one per thread; two in one thread for a weight that no cache
-    holds, which is then read once instead of once per row: 1.0 and 1.6 instead of 2.1 and 3.1 ms for one and four
-    rows, 400 → 23,815."""
+    """In how many parts `linear` computes the outputs: one per thread, with two exceptions.
+
+    A weight that no cache holds is computed in two parts by one thread, too, as it is then read once instead of once
+    per row: 1.0 and 1.6 instead of 2.1 and 3.1 ms for one and four rows, 400 → 23,815. A single row of a small weight
+    is computed as a whole, as sharing it takes longer."""
     threads = torch.get_num_threads()
-    return 2 if threads == 1 and rows <= FEW // 2 and weight.numel() > CACHED else threads
+    if weight.numel() <= CACHED:
+        return 1 if rows == 1 else threads
+    return max(threads, 2) if threads > 1 or rows <= FEW // 2 else 1
 
 
 def is_plain(layer: nn.Module) -> TypeGuard[nn.Linear]:

@@ -598,9 +598,10 @@ def test_next_words_in_half_precision_are_as_exact_as_the_stock_loss_over_many_c
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 @pytest.mark.parametrize("rows", [0, 1, 5, 17])
 @pytest.mark.parametrize("outputs", [1, 6, 11])
-def test_few_rows_are_multiplied_like_many(threads, rows, outputs, monkeypatch):
+@pytest.mark.parametrize("cached", [0, 2**22])
+def test_few_rows_are_multiplied_like_many(threads, rows, outputs, cached, monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    monkeypatch.setattr(operators_som, "CACHED", 0)  # all weights are large
+    monkeypatch.setattr(operators_som, "CACHED", cached)
     for bias in (False, True):
         layer, x = torch.nn.Linear(4, outputs, bias=bias).double(), torch.randn(rows, 4).double()
         with torch.no_grad():
