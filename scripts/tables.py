@@ -212,11 +212,7 @@ XS: dict[str, Callable[[RunResult], float | None]] = {
     "EWT, ppl per word": partial(per_word, section="EWT test"),
     "EWT, UF1": measure("uf1_binarised", "EWT test"),
 }
-SYSTEM_WORDS = {
-    "parameters": parameters,
-    "words/s": words_per_second,
-    **measures("ppl", "ppl_without_eos"),
-}
+SYSTEM_WORDS = {"parameters": parameters, **measures("ppl", "ppl_without_eos")}
 TABLES: dict[str, Callable[[ResultRows], str]] = {
     "open_ablation": lambda rows: table(rows, {**ABLATION_COLUMNS, "ppl per word": per_word}),
     "open_language_models": lambda rows: table(rows, WORDS),
