@@ -310,7 +310,7 @@ def test_blimp_is_read_by_the_first_seed_alone_and_shown_all_the_same(scripts, d
 
 @pytest.mark.parametrize("script", [f"open_{table}" for table in OPEN])
 def test_every_result_in_the_repository_counts_as_done(script, scripts, monkeypatch, capsys):
-    monkeypatch.setattr(scripts("open_domains"), "find_ewt", lambda lab: None)
+    monkeypatch.setattr(scripts("record"), "check_file", lambda path: path)  # nothing is read
     monkeypatch.delitem(sys.modules, script, raising=False)  # the real settings, not those of the trial
     lab, record = scripts("lab"), scripts("record")
     files = list((ROOT / "results" / script).glob("*.json"))

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from som.training.runs import AVERAGED
+from som.training.runs import AVERAGED_WEIGHTS
 
 
 class AverageWeights(TrainerCallback):
@@ -28,7 +28,7 @@ class AverageWeights(TrainerCallback):
         self.weights = {name: weight.detach() for name, weight in kwargs["model"].named_parameters()}
         self.mean = {name: weight.clone() for name, weight in self.weights.items()}
         if state.global_step:
-            resumed = load_file(self.run / f"checkpoint-{state.global_step}" / AVERAGED)
+            resumed = load_file(self.run / f"checkpoint-{state.global_step}" / AVERAGED_WEIGHTS)
             for name, weight in self.mean.items():
                 weight.copy_(resumed[name])
         if args.eval_on_start:
@@ -55,9 +55,8 @@ class AverageWeights(TrainerCallback):
         if state.is_world_process_zero:
             checkpoint = self.run / f"checkpoint-{state.global_step}"
             whole = {**load_file(checkpoint / "model.safetensors"), **self.mean}
-            save_file(
-                {name: tensor.contiguous() for name, tensor in whole.items()}, checkpoint / AVERAGED, {"format": "pt"}
-            )
+            whole = {name: tensor.contiguous() for name, tensor in whole.items()}
+            save_file(whole, checkpoint / AVERAGED_WEIGHTS, {"format": "pt"})
 
     def exchange(self) -> None:
         """Puts the mean into the model in place of its weights, or the other way round."""

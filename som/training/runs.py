@@ -33,11 +33,11 @@ RUN = "training.json"  # also the sign that a folder is a run
 LOG = "log.jsonl"
 RUN_LOCK = ".lock"
 SCRATCH = ".new"
-AVERAGED = "averaged.safetensors"  # in a checkpoint, the mean of the weights (see `AverageWeights`)
+AVERAGED_WEIGHTS = "averaged.safetensors"  # in a checkpoint, the mean of the weights (see `AverageWeights`)
 CHECKPOINT = re.compile("checkpoint-([0-9]+)")
 # of a checkpoint, what serves to go on training and is no part of the model
 TRAINER_FILES = (
-    AVERAGED,
+    AVERAGED_WEIGHTS,
     "trainer_state.json",
     "training_args.bin",
     "optimizer*",
@@ -235,7 +235,7 @@ def is_complete(checkpoint: Path, record: dict[str, Any]) -> bool:
     if record["settings"].get("trainer", {}).get("fp16"):
         needed.add("scaler.pt")
     if record["settings"].get("averaging"):
-        needed.add(AVERAGED)
+        needed.add(AVERAGED_WEIGHTS)
     optimizer = "optimizer.pt" in names or {"optimizer.bin", "pytorch_model_fsdp.bin"} <= names  # the second for FSDP
     states = sum(fnmatch(name, "rng_state*.pth") for name in names)
     return needed <= names and optimizer and states >= record["processes"] and is_readable(checkpoint)

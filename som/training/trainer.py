@@ -51,7 +51,7 @@ from som.training.callbacks import Checkpoints, Divergence, JsonLines, ProgressB
 from som.training.distillation import teach
 from som.training.models import Builder, begin_with, make_model
 from som.training.runs import (
-    AVERAGED,
+    AVERAGED_WEIGHTS,
     LOG,
     RUN,
     RUN_LOCK,
@@ -280,8 +280,9 @@ def end_run(run: Path) -> dict[str, Any]:
     with scratch_folder(run) as scratch:
         note_files(run, *names)
         for name in names:
-            averaged = name == "model.safetensors" and (best / AVERAGED).is_file()
-            shutil.copyfile(best / (AVERAGED if averaged else name), scratch / name)  # permissions are a new file's
+            averaged = name == "model.safetensors" and (best / AVERAGED_WEIGHTS).is_file()
+            source = best / (AVERAGED_WEIGHTS if averaged else name)
+            shutil.copyfile(source, scratch / name)  # permissions are those of a new file
         for name in names:
             (scratch / name).replace(run / name)
     entries = [entry for entry in state["log_history"] if entry["step"] == state["best_global_step"]]

@@ -6,7 +6,7 @@ from conftest import batch_of, make_model
 from transformers import AutoTokenizer
 
 from modeling_som import SOMForCausalLM
-from som.data.vocabularies import word_tokenizer
+from som.data.vocabularies import make_tokenizer
 from som.training.distillation import Teachers, teach
 
 CPU = torch.device("cpu")
@@ -101,21 +101,21 @@ def test_validation_knows_no_teachers(sentences):
     ],
 )
 def test_teachers_of_another_kind_are_refused(tmp_path, settings, message):
-    tokenizer = word_tokenizer([["the", "cat"]] * 2)
+    tokenizer = make_tokenizer("word", [["the", "cat"]] * 2)
     save(tmp_path, tokenizer, **settings)
     with pytest.raises(ValueError, match=message):
         teach(student(tokenizer), [str(tmp_path)], tokenizer, CPU)
 
 
 def test_teachers_of_other_words_are_refused(tmp_path):
-    save(tmp_path, word_tokenizer([["the", "cat"]] * 2))
-    other = word_tokenizer([["the", "dog"]] * 2)
+    save(tmp_path, make_tokenizer("word", [["the", "cat"]] * 2))
+    other = make_tokenizer("word", [["the", "dog"]] * 2)
     with pytest.raises(ValueError, match="expected the vocabulary of the data"):
         teach(student(other), [str(tmp_path)], other, CPU)
 
 
 def test_students_that_guess_the_next_attachment_are_refused(tmp_path):
-    save(tmp_path, tokenizer := word_tokenizer([["the", "cat"]] * 2))
+    save(tmp_path, tokenizer := make_tokenizer("word", [["the", "cat"]] * 2))
     with pytest.raises(ValueError, match="teachers need a student that learns the oracle's next attachment"):
         teach(make_model(), [str(tmp_path)], tokenizer, CPU)
     teach(student(tokenizer), [str(tmp_path)], AutoTokenizer.from_pretrained(tmp_path), CPU)

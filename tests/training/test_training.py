@@ -28,7 +28,7 @@ from modeling_som.counts_som import WORD_COUNTS, WordCounts
 from som.cli import main
 from som.data.collator import SOMCollator
 from som.data.datasets import prepare
-from som.data.vocabularies import bpe_tokenizer, word_tokenizer
+from som.data.vocabularies import make_tokenizer
 from som.training import batches, callbacks, models, runs, trainer
 from som.training import settings as training_settings
 from som.training.averaging import AverageWeights
@@ -168,7 +168,7 @@ def test_the_order_is_a_function_of_seed_and_epoch_and_groups_similar_lengths(da
 
 def test_word_dropout_reads_words_as_their_unk_class_by_how_rare_they_are():
     sentences = [["Ann", "sings", "1990"], ["Ann", "sees", "Bob"], ["Eve", "sees", "Eve", "sings", "sings"]] * 2
-    tokenizer = word_tokenizer([*sentences, ["walks", "Mr", "2000"]])
+    tokenizer = make_tokenizer("word", [*sentences, ["walks", "Mr", "2000"]])
     rows = Dataset.from_list([{"input_ids": [tokenizer.word_id(word) for word in words]} for words in sentences])
     word_dropout, read = WordDropout(2.0, tokenizer, rows), defaultdict(Counter)
     for key in range(2000):
@@ -187,7 +187,7 @@ def test_word_dropout_reads_words_as_their_unk_class_by_how_rare_they_are():
 
 
 def test_word_dropout_leaves_the_ends_of_sentences_and_unk_classes_alone():
-    tokenizer = word_tokenizer([["the", "cat", "sleeps"], ["the", "cat", "purrs"]])
+    tokenizer = make_tokenizer("word", [["the", "cat", "sleeps"], ["the", "cat", "purrs"]])
     words = ["<s>", "the", "UNK-LC-s", "<unk>", "</s>"]
     rows = Dataset.from_list([{"input_ids": tokenizer.convert_tokens_to_ids(words)}])
     read = WordDropout(1e9, tokenizer, rows)(rows[0], (0,))["input_ids"]
@@ -210,7 +210,7 @@ def test_what_word_dropout_draws_is_a_function_of_seed_and_epoch(data):
 
 def test_word_dropout_needs_unk_classes(data, tmp_path):
     shutil.copytree(data, tmp_path / "bytes")
-    bpe_tokenizer(300, [WORDS]).save_pretrained(tmp_path / "bytes")
+    make_tokenizer("bpe:300", [WORDS]).save_pretrained(tmp_path / "bytes")
     with pytest.raises(ValueError, match="word_dropout needs UNK classes"):
         train(tmp_path / "bytes", tmp_path / "run", **TINY, word_dropout=1.0)
     assert not (tmp_path / "run").exists()
@@ -299,7 +299,7 @@ def test_the_model_of_a_run_is_the_mean_of_its_steps(data, tmp_path, monkeypatch
     for step in (6, 12):  # training goes on with the weights themselves
         raw = weights(tmp_path / f"checkpoint-{step}")
         torch.testing.assert_close({name: raw[name] for name in passed[step]}, passed[step], atol=0, rtol=0)
-    assert not (tmp_path / runs.AVERAGED).exists()
+    assert not (tmp_path / runs.AVERAGED_WEIGHTS).exists()
 
 
 # Kills
@@ -783,7 +783,7 @@ def test_a_record_of_something_else_is_refused(data, tmp_path, capsys, content):
 # Checkpoints that cannot be resumed from
 
 NEEDED = ["config.json", "model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json"]
-NEEDED += [runs.AVERAGED]  # as this run averages its weights
+NEEDED += [runs.AVERAGED_WEIGHTS]  # as this run averages its weights
 
 
 @pytest.mark.parametrize("name", NEEDED)
