@@ -250,11 +250,9 @@ def linear(layer: nn.Module, x: Tensor) -> Tensor:
     few = x.ndim == 2 and len(x) <= FEW and x.device.type == "cpu"
     if not few or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling():
         return layer(x)
-    if not is_plain(layer):
+    if not is_plain(layer) or (parts := shares_of(layer.weight, len(x))) == 1:
         return layer(x)
-    weight, bias, parts = layer.weight, layer.bias, shares_of(layer.weight, len(x))
-    if parts == 1:
-        return layer(x)
+    weight, bias = layer.weight, layer.bias
     even = len(weight) // parts * parts
     shares = weight[:even].unflatten(0, (parts, -1))  # (parts, outputs / parts, inputs)
     shares = shares.bmm(x.T.expand(parts, -1, -1)).flatten(0, 1)  # (outputs, R)

@@ -123,7 +123,7 @@ def evaluators(args: argparse.Namespace, system: Any) -> tuple[Callable, Callabl
     from som.evaluation import evaluate, evaluate_blimp, evaluate_syntaxgym
 
     if not system.is_som:
-        method = args.method if not system.has_beam or args.method != "beam" else None
+        method = None if system.has_beam and args.method == "beam" else args.method
         for flag, given in (("--method", method), ("--gold", args.gold), ("--batch-size", args.batch_size)):
             if given:
                 raise ValueError(f"{flag} is for SOMs, and {args.checkpoint} is of the system {system.name}")

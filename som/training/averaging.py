@@ -1,4 +1,4 @@
-"""The running mean of a training's weights, which predicts and parses better than the weights of any one step."""
+"""The running mean of a training's weights, which can predict and parse better than the weights of its last step."""
 
 from __future__ import annotations
 

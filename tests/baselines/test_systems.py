@@ -163,6 +163,7 @@ def test_the_help_of_evaluation_states_the_beam_of_rnngs(capsys):
 
 def test_an_rnng_is_read_with_the_beam_that_is_asked_for(runs, treebank, capsys):
     folder, perplexities = str(runs("rnng")), []
+    capsys.readouterr()  # what the training said, if it was only now
     for flags in ([], ["--method", "beam", "--k", str(WORD_BEAM)], ["--method", "beam", "--k", "1"]):
         assert main(["evaluate", folder, "--treebank", str(treebank), "--json", "-", *flags]) == 0
         perplexities.append(json.loads(capsys.readouterr().out)["treebank"]["measures"]["ppl"])
