@@ -974,7 +974,7 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
             total = None if labels is None else cross_entropy(words, labels, normalised=mixed)
             if position is not None:
                 filler = words.new_full((hidden.shape[:2].numel(), words.shape[1]), NONE)
-                words = filler.index_copy(0, position, words)
+                words = filler.index_copy_(0, position, words)
         words = words.unflatten(0, hidden.shape[:2])
         return repeat_in_holes(words, batch.real) if batch is not None and batch.has_holes else words, total
 

@@ -26,8 +26,9 @@ import torch.nn.functional as F
 from rich.table import Table
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils._python_dispatch import TorchDispatchMode
-from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
+from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel, PreTrainedTokenizerFast
 
 from configuration_som import SOMConfig
 from modeling_som import SOMCache, SOMForCausalLM, SOMState
@@ -38,11 +39,13 @@ from som.data import make_tokenizer
 from som.inference import load, parse_all, surprisals_all
 from som.syntax import Example, Tree, builtin_treebank, first_siblings, read_treebank
 from som.training import make_settings
+from som.training.validation import sentence_counts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 VOCABULARY, HIDDEN, SLOTS = 23_815, 400, 15  # the paper's PTB model
+MANY_WORDS = 31_851  # those that occur twice in a million words of AMALGUM
 TAGS = 40  # the universal relations and what else a node can be
 TREE_TAGS = ["partial", "head", "root", *(str(tag) for tag in range(TAGS - 3))]
 PROMPT = 4  # tokens that generation goes on from
@@ -71,6 +74,21 @@ def batch_of(pool: Pool, sentences: int, length: int, seed: int = 0) -> dict[str
     labels = torch.tensor([list(row) for row in rows])
     words = torch.randint(3, VOCABULARY, labels.shape, generator=torch.Generator().manual_seed(seed))
     return {"input_ids": words, "labels": words, "first_sibling": labels, "depths": oracle_depths(labels, None, SLOTS)}
+
+
+def batches_of(pool: Pool, sentences: int, vocabulary: int, size: int = 32) -> list[dict[str, Tensor]]:
+    """Random words on trees of the treebank as they are, in padded batches of similar lengths, longest rows first."""
+    rows = sorted(random.Random(0).choices(pool, k=sentences), key=len, reverse=True)
+    return [padded(rows[start : start + size], vocabulary) for start in range(0, sentences, size)]
+
+
+def padded(rows: Pool, vocabulary: int) -> dict[str, Tensor]:
+    """A batch of these trees, whose words are random."""
+    labels = pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=-100)
+    mask = (labels != -100).long()
+    words = torch.randint(3, vocabulary, labels.shape, generator=torch.Generator().manual_seed(0))
+    given = {"input_ids": words, "attention_mask": mask, "labels": words.masked_fill(mask == 0, -100)}
+    return {**given, "first_sibling": labels, "depths": oracle_depths(labels, None, SLOTS)}
 
 
 def with_tags(batch: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -118,7 +136,8 @@ class TreebankParser(LookAheadParser):
     def logits(self, scores: Tensor) -> Tensor:
         if torch.is_grad_enabled():  # learning, when all is decided
             return scores
-        return torch.full_like(scores, -torch.inf).scatter_(1, next(self.coming), 0.0)
+        decided = next(self.coming)[: len(scores)]  # of the rows that are still being read, the longest
+        return torch.full_like(scores, -torch.inf).scatter_(1, decided, 0.0)
 
 
 def following(model: SOMForCausalLM, depths: Tensor, run: Callable[[], Returned]) -> Callable[[], Returned]:
@@ -400,7 +419,7 @@ def training_contenders(batch: dict[str, Tensor]) -> Contenders:
 
 def peer_contenders(batch: dict[str, Tensor]) -> Contenders:
     """A training step of every system that `som train` knows, in the SOM's hidden size; the SOM explores."""
-    tokenizer = make_tokenizer("word", ([f"word{number}"] * 2 for number in range(VOCABULARY - 4)))
+    tokenizer = tokenizer_of(VOCABULARY)
     given = {name: batch[name] for name in ("input_ids", "labels", "first_sibling")}
     given["attention_mask"] = torch.ones_like(batch["input_ids"])
     steps: dict[str, Run] = {}
@@ -412,6 +431,39 @@ def peer_contenders(batch: dict[str, Tensor]) -> Contenders:
             loss = exploring(model, batch)
         steps["SOM" if name == "som" else name] = training_step(model, loss)
     return {name: (step, given["input_ids"].numel()) for name, step in steps.items()}
+
+
+def tokenizer_of(vocabulary: int) -> PreTrainedTokenizerFast:
+    """Knows so many words, special tokens counted."""
+    return make_tokenizer("word", ([f"word{number}"] * 2 for number in range(vocabulary - 4)))
+
+
+def validation_contenders(pool: Pool, sentences: int) -> Contenders:
+    """The validation between two epochs of small models that know many words: a SOM, read as a mixture over p' or
+    greedily, and an LSTM of `som train`."""
+    settings = make_settings(hidden_size=128, next_attachment="oracle", **SYSTEMS["lstm"].defaults)
+    model, tokenizer = som(hidden_size=128, vocab_size=MANY_WORDS, marginal=True), tokenizer_of(MANY_WORDS)
+    lstm, batches = SYSTEMS["lstm"].build(settings, tokenizer), batches_of(pool, sentences, MANY_WORDS)
+    greedy = copy.deepcopy(model)
+    greedy.config.marginal = False
+    steps = {
+        "SOM": no_gradient(model, partial(validate_all, model, batches)),
+        "SOM, greedy": no_gradient(greedy, partial(validate_all, greedy, batches)),
+        "LSTM": no_gradient(lstm, partial(validate_all, lstm, batches)),
+    }
+    tokens = sum(int(batch["attention_mask"].sum()) for batch in batches)
+    return {name: (step, tokens) for name, step in steps.items()}
+
+
+def validate_all(model: PreTrainedModel, batches: Sequence[dict[str, Tensor]]) -> None:
+    """What the Trainer does between epochs, for each batch."""
+    for batch in batches:
+        given = {name: values for name, values in batch.items() if name != "depths"}
+        if isinstance(model, SOMForCausalLM):
+            model.model.parser.follow(batch["depths"])  # type: ignore[union-attr]  # a TreebankParser
+        outputs = model(**given)
+        shown = [value for name, value in outputs.items() if name not in ("loss", "past_key_values", "tag_loss")]
+        sentence_counts(shown[0] if len(shown) == 1 else tuple(shown), batch["labels"])
 
 
 def evaluation_contenders(batch: dict[str, Tensor]) -> Contenders:
@@ -635,6 +687,7 @@ def bench(
         "generation, 1 row": generation_contenders(pool, 1, 10 if quick else 200),
         "generation, 32 rows": generation_contenders(pool, 32, 5 if quick else 20),
     }
+    compared["validation between epochs"] = validation_contenders(pool, 64 if quick else 2_888)
     if peers:
         compared["training, all systems"] = peer_contenders(batch)
     growth = {
