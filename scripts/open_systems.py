@@ -22,9 +22,8 @@ import shared_rows as shared
 from lab import Lab, make_parser
 
 from modeling_som import SOMForCausalLM
-from som.baselines import SYSTEMS, load_baseline, tree_baselines
+from som.baselines import SYSTEMS, tree_baselines
 from som.bench import has_bf16
-from som.evaluation import Report, load_suites
 
 # beside that of all open tables
 BUDGET: dict[str, Any] = {"bf16": has_bf16(), "save_steps": 400, "tree_tags": []}
@@ -101,17 +100,8 @@ def measure(lab: Lab, name: str, seed: int) -> dict[str, Any]:
     entry = ENTRIES[name]
     run, system = train_best(lab, entry.model or name, seed), SYSTEMS[entry.system]
     system = system.with_beam(entry.beam) if entry.beam else system
-    model, tokenizer = load_baseline(run)
-    reports: dict[str, Report] = {
-        split: system.evaluate(model, tokenizer, record.read_examples(files), split)
-        for split, files in record.select_held_out(shared.find_ewt(lab)).items()
-    }
-    if row_settings(name).get("lm_loss_weight") != 0:  # it predicts words
-        suites = load_suites(lab.data / "syntaxgym" / "suites")
-        reports["syntaxgym"] = system.evaluate_syntaxgym(model, tokenizer, suites)
-    about = record.describe_run(run, model)
-    speed = record.training_speed(model, shared.prepare_ewt(lab), about["training"]["batch_size"])
-    return {**about, "speed": speed, "evaluations": record.reports_to_json(reports)}
+    treebanks, words = record.select_held_out(shared.find_ewt(lab)), row_settings(name).get("lm_loss_weight") != 0
+    return shared.evaluate_system(lab, run, shared.prepare_ewt(lab), system, treebanks, words)
 
 
 def measure_ngrams(lab: Lab, seed: int) -> dict[str, Any]:

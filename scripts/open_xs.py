@@ -17,14 +17,13 @@ from typing import Any
 import record
 import shared_rows as shared
 from lab import Lab, make_parser
-from transformers import PreTrainedModel
 
 from modeling_som.counts_som import WORD_COUNTS, WordCounts
 from modeling_som.scoring_som import Method, score
 from modeling_som.tokenization_som import SOMTokenizer
-from som.baselines import SYSTEMS, Spelling, add_spelling, load_baseline
+from som.baselines import SYSTEMS, Spelling, add_spelling
 from som.bench import has_bf16
-from som.evaluation import Report, evaluate, load_suites
+from som.evaluation import Report, evaluate
 from som.inference import load
 
 PIECES = "bpe:16000"
@@ -108,7 +107,8 @@ def measure_som(lab: Lab, name: str, seed: int) -> dict[str, Any]:
         report = evaluate(model, tokenizer, examples, method, name=one)
         reports[one] = add_spelling(report, spelling, examples) if spelling else report
     reports |= shared.evaluate_on_syntax(lab, partial(score, model, method=method), tokenizer, method)
-    return {**describe_xs_run(lab, name, run, model), "evaluations": record.reports_to_json(reports)}
+    about = record.describe_with_speed(run, model, prepare_row(lab, name))
+    return {**about, "evaluations": record.reports_to_json(reports)}
 
 
 def learn_spelling(data: Path, tokenizer: Any) -> Spelling | None:
@@ -121,22 +121,8 @@ def learn_spelling(data: Path, tokenizer: Any) -> Spelling | None:
 def measure_system(lab: Lab, name: str, seed: int) -> dict[str, Any]:
     """The figures of what is no SOM."""
     run, system = train_xs(lab, name, seed), SYSTEMS[OTHER_SYSTEMS[name]]
-    model, tokenizer = load_baseline(run)
-    reports: dict[str, Report] = {
-        one: system.evaluate(model, tokenizer, record.read_examples(files), one)
-        for one, files in find_held_out(lab).items()
-    }
-    suites, pairs = load_suites(lab.data / "syntaxgym" / "suites"), shared.read_pairs(lab)
-    reports["syntaxgym"] = system.evaluate_syntaxgym(model, tokenizer, suites)
-    reports["blimp"] = system.evaluate_blimp(model, tokenizer, pairs[:: BLIMP_SAMPLE.get(name, 1)])
-    return {**describe_xs_run(lab, name, run, model), "evaluations": record.reports_to_json(reports)}
-
-
-def describe_xs_run(lab: Lab, name: str, run: Path, model: PreTrainedModel) -> dict[str, Any]:
-    """What is kept of a training, with the size of the vocabulary and the speed of training steps."""
-    about = record.describe_run(run, model)
-    speed = record.training_speed(model, prepare_row(lab, name), about["training"]["batch_size"])
-    return {**about, "vocabulary": model.config.vocab_size, "speed": speed}
+    pairs = shared.read_pairs(lab)[:: BLIMP_SAMPLE.get(name, 1)]
+    return shared.evaluate_system(lab, run, prepare_row(lab, name), system, find_held_out(lab), pairs=pairs)
 
 
 def measure_ngrams(lab: Lab, name: str, seed: int) -> dict[str, Any]:

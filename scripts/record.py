@@ -122,6 +122,13 @@ def describe_run(folder: Path, model: PreTrainedModel) -> dict[str, Any]:
     return {"parameters": model.num_parameters(), **read_run(folder)}
 
 
+def describe_with_speed(folder: Path, model: PreTrainedModel, data: Path) -> dict[str, Any]:
+    """What is kept of a training, with the size of the vocabulary and the speed of training steps."""
+    about = describe_run(folder, model)
+    speed = training_speed(model, data, about["training"]["batch_size"])
+    return {**about, "vocabulary": model.config.vocab_size, "speed": speed}
+
+
 def read_run(folder: Path) -> dict[str, Any]:
     """What is kept of a training: all its settings, what it was trained on, and its validations."""
     run = json.loads((folder / RUN).read_text(encoding="utf-8"))

@@ -20,6 +20,7 @@ from som.baselines import (
     BUILDERS,
     KneserNey,
     ShiftReduce,
+    System,
     evaluate_words,
     load_baseline,
     score_neural,
@@ -163,6 +164,29 @@ def evaluate_neural_run(lab: Lab, run: Path, name: str) -> dict[str, Any]:
     model, tokenizer = load_baseline(run)
     reports = evaluate_on_words(partial(score_neural, model), tokenizer, record.select_held_out(find_ewt(lab)), name)
     return {**record.describe_run(run, model), "evaluations": record.reports_to_json(reports)}
+
+
+def evaluate_system(
+    lab: Lab,
+    run: Path,
+    data: Path,
+    system: System,
+    treebanks: dict[str, record.Files],
+    words: bool = True,
+    pairs: Sequence[Pair] = (),
+) -> dict[str, Any]:
+    """The figures of any system, read as it is by default, on treebanks and, if it predicts words, on syntax."""
+    model, tokenizer = load_baseline(run)
+    reports: dict[str, Report] = {
+        name: system.evaluate(model, tokenizer, record.read_examples(files), name) for name, files in treebanks.items()
+    }
+    if words:
+        suites = load_suites(lab.data / "syntaxgym" / "suites")
+        reports["syntaxgym"] = system.evaluate_syntaxgym(model, tokenizer, suites)
+    if pairs:
+        reports["blimp"] = system.evaluate_blimp(model, tokenizer, pairs)
+    about = record.describe_with_speed(run, model, data)
+    return {**about, "evaluations": record.reports_to_json(reports)}
 
 
 def evaluate_on_words(
