@@ -47,6 +47,7 @@ from .operators_som import (
     is_plain,
     linear,
     mean,
+    product,
     weighted_sums,
 )
 from .state_som import SOMCache, SOMState
@@ -59,8 +60,17 @@ FILLED: Any = None  # a field that is always there; the library wants all but th
 # ---------------------------------------------------------------------------------------------- outputs
 
 
+class Fields(ModelOutput):
+    """An output that takes its fields quickly: the library's own lists the names of all for each, per word read."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if value is not None and name in self.__dataclass_fields__:  # type: ignore[attr-defined]  # of subclasses
+            super(ModelOutput, self).__setitem__(name, value)
+        super(ModelOutput, self).__setattr__(name, value)
+
+
 @dataclass
-class SOMModelOutput(ModelOutput):
+class SOMModelOutput(Fields):
     """States that predict the next word, and the decisions taken on the way."""
 
     last_hidden_state: Tensor = FILLED  # (B, T, D); None where no predictions are wanted
@@ -81,7 +91,7 @@ class SOMModelOutput(ModelOutput):
 
 
 @dataclass
-class SOMCausalLMOutput(ModelOutput):
+class SOMCausalLMOutput(Fields):
     """Losses, logits, state and decisions; -100 in every per-token field at masked positions."""
 
     loss: Tensor | None = None
@@ -190,28 +200,36 @@ class Cell(GradientCheckpointingLayer):
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:  # (R, D), (R, D) → (R, D)
         if not torch.is_grad_enabled() and self.is_bare():
-            return self.compose(torch.stack([a, b], dim=1)).subtrees
+            return self.join(a, b)
         hidden = self.hidden(self.dropout(torch.stack([a, b], dim=1))).relu()  # (R, 4, D)
         f, i, c, u = self.gates(self.dropout(hidden)).unbind(dim=1)
         return self.norm(f.sigmoid() * a + i.sigmoid() * b + c.sigmoid() * u).to(a.dtype)
 
+    def join(self, a: Tensor, b: Tensor) -> Tensor:
+        """`forward` without gradient, where the cell `is_bare`."""
+        return self.compose(torch.stack([a, b], dim=1)).subtrees
+
     def compose(self, pairs: Tensor) -> Composed:
         """What `forward` makes of pairs (R, 2, D), in fewer operators and without gradient, where it `is_bare`."""
         x, kept = self.dropout.draw(pairs.flatten(1))
-        hidden = self.dropout(linear(self.hidden.semantic, x).relu_())
-        gates = linear(self.gates.semantic, hidden).unflatten(1, (4, -1))
-        gates[:, :3].sigmoid_()
-        return Composed(self.norm.semantic(gated_sum(gates, pairs)), hidden, gates, kept)
+        hidden, _ = self.dropout.draw(product(self.hidden.semantic, x).relu_())
+        gates = product(self.gates.semantic, hidden).unflatten(1, (4, -1))
+        gates.narrow(1, 0, 3).sigmoid_()
+        norm = self.norm.semantic
+        summed = F.layer_norm(gated_sum(gates, pairs), norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+        return Composed(summed, hidden, gates, kept)
 
     def is_bare(self) -> bool:
         """Whether the cell is its weights and nothing else, so that nobody misses a call of its parts."""
-        parts = (self, self.hidden, self.gates, self.norm, self.norm.semantic, self.dropout)
-        if self.segmented or (self.gradient_checkpointing and self.training) or any(map(is_hooked, parts)):
+        if self.segmented or (self.gradient_checkpointing and self.training) or torch.compiler.is_compiling():
             return False
-        if not (is_plain(self.hidden.semantic) and is_plain(self.gates.semantic)):
+        hidden, gates, norm = self.hidden, self.gates, self.norm
+        first, second = hidden.semantic, gates.semantic
+        if not (is_plain(first) and is_plain(second)):
             return False
-        device = self.hidden.semantic.weight.device.type
-        return not torch.compiler.is_compiling() and not torch.is_autocast_enabled(device)
+        if any(map(is_hooked, (self, hidden, gates, norm, norm.semantic, self.dropout))):
+            return False  # before autocast is asked: weights that hooks will bring are on no device yet
+        return not torch.is_autocast_enabled(first.weight.device.type)
 
     def weights(self) -> list[Tensor]:
         layers = (self.hidden.semantic, self.gates.semantic, self.norm.semantic)
@@ -580,8 +598,8 @@ class SOMModel(SOMPreTrainedModel):
         state = SOMState.empty(len(x), x) if state is None else state
         attach_logits = self.attachment_logits(x, state, inside)
         e = choose(attach_logits, self.training) if given is None else (given - 1).clamp(min=0)
-        depth = torch.where(state.depth < 0, 0, e + 1)
         state = self.attach(x, state, e, inside)
+        depth = state.depth if inside is None else state.depth + inside.long()
         return ReadTokens(depth, state.depth, attach_logits, None, *self.predict_from(state, marginal), lambda: state)
 
     def attachment_logits(self, x: Tensor, state: SOMState, inside: Tensor | None = None) -> Tensor:
@@ -597,22 +615,40 @@ class SOMModel(SOMPreTrainedModel):
     ) -> SOMState:
         """The state after the word x (B, D) was attached at depth e (B,); the first word of a text needs no e. Where
         h(e) has been `predicted` (B, D), it is the new prefix state."""
-        rows, first = torch.arange(len(x), device=x.device), state.depth < 0
-        e = torch.where(first, 0, e)
-        depth = torch.where(first, 0, e + 1)
+        depth = torch.where(state.depth < 0, 0, e + 1)
+        attach = self.attach_row if len(x) == 1 else self.attach_rows
+        tables = attach(x, state, depth, predicted)
+        memory, candidates, prefix = (table[:, : self.config.num_slots] for table in tables)
+        return SOMState(memory, candidates, prefix, depth if inside is None else depth - inside.long())
+
+    def attach_row(self, x: Tensor, state: SOMState, depth: Tensor, predicted: Tensor | None) -> Sequence[Tensor]:
+        """Memory, candidates and prefix states (1, depth + 1, D) of a single row: what stays, and what is new."""
+        end = int(depth)  # here the step waits for the device
+        above = max(end - 1, 0)
+        prefix, sibling = state.prefix[:, above], state.candidates[:, above]  # (1, D)
+        left = [*state.memory[:, :above].unbind(1), sibling][:end]
+        candidates, compose = [x], self.cell.join if self.cell.is_bare() else self.cell
+        for subtree in reversed(left):
+            candidates.insert(0, compose(subtree, candidates[0]))
+        if self.config.prediction_network and end:
+            prefix = self.predict_cell(prefix, sibling) if predicted is None else predicted
+        prefixes = [*state.prefix[:, :end].unbind(1), prefix]
+        return [torch.stack(table, dim=1) for table in ([*left, x], candidates, prefixes)]
+
+    def attach_rows(self, x: Tensor, state: SOMState, depth: Tensor, predicted: Tensor | None) -> Sequence[Tensor]:
+        """Memory, candidates and prefix states (B, K, D) of several rows, live up to their depths (B,)."""
+        rows, e = torch.arange(len(x), device=x.device), (depth - 1).clamp(min=0)
         sibling = state.candidates[rows, e]
         memory = F.pad(state.memory, (0, 0, 0, 1)).index_put_((rows, e), sibling)
         climbed = self.climb(x, memory.transpose(0, 1), depth)
         candidates = x.new_zeros(len(x), len(climbed.counts) + 1, x.shape[1]).index_put_((rows, depth), x)
         for at, subtrees in enumerate(reversed(climbed.candidates)):
             candidates[climbed.order[: len(subtrees)], at] = subtrees
-        prefix = F.pad(state.prefix, (0, 0, 0, 1))
+        prefix, width = F.pad(state.prefix, (0, 0, 0, 1)), candidates.shape[1]
         if self.config.prediction_network:
             new = self.predicting_state(state, rows, e) if predicted is None else predicted
-            prefix = prefix.index_put_((rows, depth), new.masked_fill(first[:, None], 0))
-        width = min(candidates.shape[1], self.config.num_slots)
-        depth = depth if inside is None else depth - inside.long()
-        return SOMState(memory[:, :width], candidates[:, :width], prefix[:, :width], depth)
+            prefix = prefix.index_put_((rows, depth), new.masked_fill((depth == 0)[:, None], 0))
+        return memory[:, :width], candidates, prefix[:, :width]
 
     def next_attachment_logits(self, state: SOMState) -> Tensor:
         """(B, N): p', where will the next word attach, before it is seen?"""
@@ -634,7 +670,8 @@ class SOMModel(SOMPreTrainedModel):
 
     def live_logits(self, scores: Tensor, depth: Tensor) -> Tensor:
         """(B, K) → (B, N), -inf where there is nothing to attach to."""
-        scores = scores.masked_fill(~live_slots(depth, scores.shape[1]), -torch.inf)
+        dead = torch.arange(scores.shape[1], device=depth.device) > depth[:, None]
+        scores = scores.masked_fill(dead, -torch.inf)
         return F.pad(scores, (0, self.config.num_slots - scores.shape[1]), value=-torch.inf)
 
     def wants_mixture(self, marginal: bool | None, given: bool) -> bool:
@@ -942,12 +979,8 @@ class SOMForCausalLM(SOMPreTrainedModel, GenerationMixin):
         )
 
     def weigh(self, lm_loss: Tensor | None, structure_loss: Tensor | None, tag_loss: Tensor | None) -> Tensor | None:
-        weighted = [
-            (lm_loss, self.config.lm_loss_weight),
-            (structure_loss, self.config.structure_loss_weight),
-            (tag_loss, self.config.tag_loss_weight),
-        ]
-        terms = [loss * weight for loss, weight in weighted if loss is not None]
+        losses = {"lm_loss": lm_loss, "structure_loss": structure_loss, "tag_loss": tag_loss}
+        terms = [loss * getattr(self.config, f"{name}_weight") for name, loss in losses.items() if loss is not None]
         return sum(terms[1:], terms[0]) if terms else None
 
     def logits(

@@ -100,9 +100,9 @@ class Dropout(nn.Dropout):
     4,000 × 1,600 elements take 36 ms on two cores instead of 63 ms (the product that follows takes 104 ms)."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training or self.p == 0 or x.device.type != "cpu":
-            return super().forward(x)
-        return x * self.kept(x).mul_(self.factor(x))
+        if not self.training or self.p == 0:
+            return x
+        return x * self.kept(x).mul_(self.factor(x)) if x.device.type == "cpu" else super().forward(x)
 
     def draw(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """What is left of x, multiplied by `factor`, and where something is left; None where nothing is dropped."""
@@ -153,8 +153,8 @@ class Composed(NamedTuple):
 
 def gated_sum(gates: Tensor, pairs: Tensor) -> Tensor:
     """(R, D): σ(f) a + σ(i) b + σ(c) u, of gates (R, 4, D) and pairs (R, 2, D)."""
-    gated = gates[:, 0] * pairs[:, 0]
-    return gated.addcmul_(gates[:, 1], pairs[:, 1]).addcmul_(gates[:, 2], gates[:, 3])
+    (f, i, c, u), (a, b) = gates.unbind(1), pairs.unbind(1)
+    return (f * a).addcmul_(i, b).addcmul_(c, u)
 
 
 def compose_levels(
@@ -242,22 +242,26 @@ def left_over(x: Tensor, kept: Tensor, factor: float) -> Tensor:
 
 
 def linear(layer: nn.Module, x: Tensor) -> Tensor:
-    """`layer(x)`, quick for few rows too: on a CPU the outputs are computed in shares, where the stock layer leaves a
-    single row to one thread and divides a few rows badly: 0.9 instead of 3.7 ms for one row, 400 → 23,815.
+    """`layer(x)`, quick for few rows too.
 
     This is a function because tools for adapters and quantization look for layers of the type `nn.Linear` itself. What
     they put in its place is called as it is."""
-    few = x.ndim == 2 and len(x) <= FEW and x.device.type == "cpu"
-    if not few or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling():
-        return layer(x)
-    if not is_plain(layer) or (parts := shares_of(layer.weight, len(x))) == 1:
-        return layer(x)
-    weight, bias = layer.weight, layer.bias
-    even = len(weight) // parts * parts
+    stock = torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling()
+    return layer(x) if stock or x.ndim != 2 or not is_plain(layer) else product(layer, x)
+
+
+def product(layer: nn.Linear, x: Tensor) -> Tensor:
+    """What a plain layer makes of rows (R, inputs), without gradient: on a CPU the outputs are computed in shares,
+    where the stock layer leaves a single row to one thread and divides a few rows badly: 0.9 instead of 3.7 ms for one
+    row, 400 → 23,815."""
+    weight, bias, rows = layer.weight, layer.bias, x.shape[0]
+    if rows > FEW or x.device.type != "cpu" or (parts := shares_of(weight, rows)) == 1:
+        return F.linear(x, weight, bias)
+    even = weight.shape[0] // parts * parts
     shares = weight[:even].unflatten(0, (parts, -1))  # (parts, outputs / parts, inputs)
     shares = shares.bmm(x.T.expand(parts, -1, -1)).flatten(0, 1)  # (outputs, R)
     y = torch.cat([shares, weight[even:] @ x.T]).T.contiguous()
-    return y if bias is None else y + bias
+    return y if bias is None else y.add_(bias)
 
 
 def shares_of(weight: Tensor, rows: int) -> int:
@@ -281,8 +285,8 @@ def is_plain(layer: nn.Module) -> TypeGuard[nn.Linear]:
 
 def is_hooked(module: nn.Module) -> bool:
     """Whether others want to know when the module or its gradient is computed, or are called in its place."""
-    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
-    return any(hooks) or "forward" in vars(module)
+    called = module._forward_hooks or module._forward_pre_hooks or "forward" in module.__dict__
+    return bool(called or module._backward_hooks or module._backward_pre_hooks)
 
 
 def mean(total: Tensor, labels: Tensor, num_items: Tensor | int | None) -> Tensor:

@@ -318,8 +318,9 @@ def next_word_loss(logits: Tensor, input_ids: Tensor) -> Tensor:
 
 
 def generation(model: PreTrainedModel, batch: int, tokens: int) -> Run:
-    prompt = torch.full((batch, PROMPT), 5)
-    settings = {"do_sample": False, "max_new_tokens": tokens, "min_new_tokens": tokens}
+    """Greedy; nothing ends a text early, so nothing has to look for its end in the vocabulary, word by word."""
+    model.generation_config.eos_token_id = None  # type: ignore[union-attr]  # a model that generates has one
+    prompt, settings = torch.full((batch, PROMPT), 5), {"do_sample": False, "max_new_tokens": tokens}
     return no_gradient(model, lambda: model.generate(prompt, **settings))  # type: ignore[operator]
 
 
