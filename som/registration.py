@@ -64,7 +64,7 @@ class AfterTransformers(MetaPathFinder):
             spec.loader.exec_module = self.counted(spec.loader.exec_module)  # type: ignore[method-assign]
         return spec
 
-    def counted(self, execute: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
+    def counted(self, execute: Callable[..., None]) -> Callable[..., None]:
         def execute_and_register(module: ModuleType) -> None:
             self.importing += 1
             try:
