@@ -35,6 +35,3 @@ def __getattr__(name: str) -> type:
 
 def __dir__() -> list[str]:
     return __all__
-
-
-import transformers  # noqa: E402, F401  # before any file here: `som` registers the classes as soon as it is imported

@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .configuration_som import SOMConfig
-from .layout_som import NONE, on_host
+from .layout_som import on_host
+from .sentences_som import NONE
 from .state_som import SOMCache, SOMState
 
 

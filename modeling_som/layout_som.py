@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction, FunctionCtx, once_differentiable
 
+from .sentences_som import NONE
 from .state_som import SOMState
-
-NONE = -100  # "no label" and "masked" in every integer tensor, as everywhere in transformers
 
 
 class Batch(NamedTuple):

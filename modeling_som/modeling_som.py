@@ -32,7 +32,7 @@ from transformers.utils.generic import can_return_tuple
 from .checks_som import validate_inputs, validate_labels, validate_tags
 from .configuration_som import SOMConfig
 from .exploring_som import Climbed, Growth, certain, choose, collect_growth, gumbel_noise, live_slots, slices
-from .layout_som import NONE, Batch, Forest, Layout, on_device, shift
+from .layout_som import Batch, Forest, Layout, on_device, shift
 from .operators_som import (
     Composed,
     ComposeRows,
@@ -50,6 +50,7 @@ from .operators_som import (
     product,
     weighted_sums,
 )
+from .sentences_som import NONE
 from .state_som import SOMCache, SOMState
 from .tags_som import Tagger, TreeNodes, matching_tags, node_spans
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from .layout_som import NONE
+from .sentences_som import NONE
 
 CHUNK = 2**21  # logits that are worked on at a time: few enough for a processor's cache
 LARGE_CHUNK = 2**24  # the same on a device, where launches count: 64 MB in single precision

@@ -12,6 +12,7 @@ from itertools import accumulate, chain
 from tokenizers import Regex, decoders, pre_tokenizers
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+NONE = -100  # "no label" and "masked" in every list and tensor of integers, as everywhere in transformers
 CLITIC = r"['’](?:s|re|ve|ll|d|m|S|RE|VE|LL|D|M)\b"
 NOT = r"(?:n['’]t|N['’]T)\b"
 

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from .configuration_som import SOMConfig
-from .layout_som import NONE, Layout
+from .layout_som import Layout
 from .operators_som import Dropout
+from .sentences_som import NONE
 
 PARTIAL, HEAD, ROOT = "partial", "head", "root"  # tags of dependency trees that are no relations
 NO_CHAIN = "none"  # tag of a word of a constituency tree with no category above it

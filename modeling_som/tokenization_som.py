@@ -8,8 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoTokenizer, BatchEncoding, PreTrainedTokenizerBase, PreTrainedTokenizerFast
-from transformers.models.auto.tokenization_auto import get_tokenizer_config
+from transformers import BatchEncoding, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.tokenization_utils_base import EncodingFast
 
 # `AutoTokenizer` looks up the class that tokenizer_config.json names. "SOMTokenizer" there would make it ask whether
@@ -66,6 +65,8 @@ class SOMTokenizer(PreTrainedTokenizerFast):
     UNK classes are no words: a text that spells one has an unknown word there. Special tokens spelled in a text are
     understood, as in other tokenizers, unless `split_special_tokens=True` is given, as it is wherever `som` reads.
     """
+
+    _auto_class = "AutoTokenizer"  # what `register_for_auto_class` does, but that imports torch
 
     def _save_pretrained(
         self, save_directory: str | os.PathLike, file_names: tuple[str, ...], *args: Any, **kwargs: Any
@@ -175,6 +176,9 @@ def load_tokenizer(path: str | Path) -> PreTrainedTokenizerFast:
 
     That of a word vocabulary is a `SOMTokenizer` also where another tool has saved it as a plain fast tokenizer.
     """
+    from transformers import AutoTokenizer  # which needs torch; tokenizers do not
+    from transformers.models.auto.tokenization_auto import get_tokenizer_config
+
     tokenizer: Any = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
     named = "SOMTokenizer" in str(get_tokenizer_config(path).get("auto_map"))
     if (named or any(map(UNK_CLASS.fullmatch, tokenizer.get_vocab()))) and not isinstance(tokenizer, SOMTokenizer):
@@ -200,7 +204,5 @@ def never_generated(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     unknown = getattr(tokenizer, "unknown_ids", ())  # of a word vocabulary
     return sorted({*tokenizer.all_special_ids, *unknown} - {tokenizer.eos_token_id})
 
-
-SOMTokenizer.register_for_auto_class("AutoTokenizer")
 
 __all__ = ["SAVED_CLASS", "UNK_CLASS", "SOMTokenizer", "unk_class"]

@@ -1,28 +1,24 @@
-"""Makes SOM known to the Auto classes of transformers, as soon as transformers is imported and not before."""
+"""Makes SOM known to the Auto classes and pipelines of transformers, as soon as these are imported and not before."""
 
 import sys
+from collections.abc import Callable
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
 
 def register_with_transformers() -> None:
-    """Register at once where transformers is there already; otherwise when it comes."""
-    if "transformers" in sys.modules:
-        register()
-    elif not any(isinstance(finder, AfterTransformers) for finder in sys.meta_path):
+    """Register what is there already; the rest when it comes."""
+    if not any(isinstance(finder, AfterTransformers) for finder in sys.meta_path):
         sys.meta_path.insert(0, AfterTransformers())
 
 
-def register() -> None:
+def register_classes() -> None:
     from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
     from transformers.models.auto.tokenization_auto import REGISTERED_TOKENIZER_CLASSES
-    from transformers.pipelines import PIPELINE_REGISTRY
 
     from modeling_som import SOMConfig, SOMForCausalLM, SOMModel, SOMTokenizer
-    from modeling_som.pipelines_som import ParsePipeline, SurprisalPipeline
     from modeling_som.tokenization_som import SAVED_CLASS
 
     AutoConfig.register(SOMConfig.model_type, SOMConfig, exist_ok=True)
@@ -30,26 +26,52 @@ def register() -> None:
     AutoModelForCausalLM.register(SOMConfig, SOMForCausalLM, exist_ok=True)
     AutoTokenizer.register(SOMConfig, tokenizer_class=SOMTokenizer, exist_ok=True)
     REGISTERED_TOKENIZER_CLASSES[SAVED_CLASS] = SOMTokenizer
+
+
+def register_pipelines() -> None:
+    from transformers import AutoModelForCausalLM
+    from transformers.pipelines import PIPELINE_REGISTRY
+
+    from modeling_som.pipelines_som import ParsePipeline, SurprisalPipeline
+
     for task, pipeline in (("parse", ParsePipeline), ("surprisal", SurprisalPipeline)):
         PIPELINE_REGISTRY.register_pipeline(task, pipeline_class=pipeline, pt_model=AutoModelForCausalLM)
 
 
 class AfterTransformers(MetaPathFinder):
-    """Lets the usual finders find transformers, and registers when it has been executed.
+    """Lets the usual finder find modules, and registers when those of transformers have come that know of classes.
 
-    transformers takes seconds to import, which `som --help` should not."""
+    They bring torch, which takes seconds to import; `som --help` and `som prepare` need neither. What imports them may
+    be half a module itself, of transformers or of ours: registering waits for the end of the outermost import."""
+
+    def __init__(self) -> None:
+        self.importing = 0  # modules, each by the one before
+        self.waiting: dict[str, Callable[[], None]] = {
+            "transformers.models.auto.configuration_auto": register_classes,
+            "transformers.pipelines": register_pipelines,
+        }
+        self.register()
+
+    def register(self) -> None:
+        while due := [module for module in self.waiting if module in sys.modules]:
+            self.waiting.pop(due[0])()
 
     def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name != "transformers":
+        if not self.waiting or name.partition(".")[0] not in ("transformers", "modeling_som"):
             return None
-        sys.meta_path.remove(self)
-        spec = find_spec(name)
+        spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def execute_and_register(module: ModuleType) -> None:
-                execute(module)
-                register()
-
-            spec.loader.exec_module = execute_and_register  # type: ignore[method-assign]
+            spec.loader.exec_module = self.counted(spec.loader.exec_module)  # type: ignore[method-assign]
         return spec
+
+    def counted(self, execute: Callable[..., None]) -> Callable[..., None]:
+        def execute_and_register(module: ModuleType) -> None:
+            self.importing += 1
+            try:
+                execute(module)
+            finally:
+                self.importing -= 1
+            if not self.importing:
+                self.register()
+
+        return execute_and_register

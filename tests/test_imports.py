@@ -1,6 +1,7 @@
 """Who may import whom: the doors between the rooms."""
 
 import ast
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -132,6 +133,47 @@ def test_help_and_syntax_import_neither_torch_nor_transformers(call):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert not loaded & {"torch", "transformers", "datasets", "numpy", "rich", "nltk"}
+
+
+PREPARE = """
+from pathlib import Path
+import sys
+from som.cli import main
+
+Path("a.conllu").write_text("1\\tdogs\\t_\\t_\\t_\\t_\\t2\\tnsubj\\t_\\t_\\n2\\tbark\\t_\\t_\\t_\\t_\\t0\\troot\\t_\\t_\\n\\n")
+files = [word for split in ("train", "validation", "test") for word in (f"--{split}", "a.conllu")]
+code = main(["prepare", *files, "--tokenizer", sys.argv[1], "--num-proc", "2", "--out", "data"])
+print(code, sorted({"torch", "transformers.models.auto.configuration_auto"} & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe:300"])
+def test_preparing_imports_no_torch(tmp_path, kind):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", PREPARE, kind]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert done.stdout.splitlines()[-1:] == ["0 []"], done.stderr
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import som; from transformers import AutoModelForCausalLM",
+        "from transformers import AutoModelForCausalLM; import som",
+        "import som, som.data; from transformers.models.auto.modeling_auto import AutoModelForCausalLM",
+        "import som; from transformers import GenerationMixin, PreTrainedModel, Trainer, AutoModelForCausalLM",
+        "import som; from modeling_som import SOMForCausalLM; from transformers import AutoModelForCausalLM",
+        "import som; from modeling_som.tags_som import Tagger; from transformers import AutoModelForCausalLM",
+        "import som; from configuration_som import SOMConfig; from transformers import AutoModelForCausalLM",
+    ],
+)
+def test_the_auto_classes_know_som_whatever_is_imported_first(imports):
+    code = (
+        f"{imports}\nprint(type(AutoModelForCausalLM.from_pretrained({str(ROOT / 'som/checkpoint')!r})).__module__)\n"
+        "from transformers.pipelines import PIPELINE_REGISTRY\nprint(PIPELINE_REGISTRY.check_task('parse')[0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.split() == ["modeling_som.modeling_som", "parse"], done.stderr
 
 
 def public_names(file: Path) -> set[str]:

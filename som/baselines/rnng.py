@@ -28,9 +28,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.modeling_outputs import CausalLMOutput
 
-from modeling_som.layout_som import NONE
 from modeling_som.operators_som import mean
 from modeling_som.scoring_som import Padded, Scored, batches, evaluating
+from modeling_som.sentences_som import NONE
 from som.baselines.language_model import LanguageModel, dropouts
 from som.training import TrainSettings, vocabulary
 

@@ -6,15 +6,12 @@ import argparse
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from som.cli.options import add_command, check_files, positive, progress_bars_only_in_terminals, say_next
 from som.cli.output import check_outputs, print_json
 from som.progress import progress
 from som.syntax import SPLITS
-
-if TYPE_CHECKING:
-    from som.data import Typical
 
 
 def add_prepare(commands: Any) -> None:
@@ -110,14 +107,7 @@ def prepare_command(args: argparse.Namespace) -> None:
 
         Console().print(summary_table(summary))
         if typical := typical_tree(args.out):
-            print(draw_typical(typical))
+            print(typical.tree.draw(typical.tags))
         if advice := vocabulary_advice(summary):
             print(f"hint: {advice}", file=sys.stderr)
         say_next(f"som train {shlex.quote(args.out)} --out RUN")
-
-
-def draw_typical(typical: Typical) -> str:
-    """A tree of the data as a picture, with its labels where it has them."""
-    from som.inference import Parse
-
-    return typical.tree.draw() if typical.tags is None else Parse.of_tree(*typical).draw()

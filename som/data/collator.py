@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from modeling_som.layout_som import NONE
+from modeling_som.sentences_som import NONE
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ from datasets.utils import tqdm
 from transformers import PreTrainedTokenizerFast
 
 from modeling_som.counts_som import WORD_COUNTS, WordCounts
-from modeling_som.layout_som import NONE
-from modeling_som.sentences_som import encode_sentences
+from modeling_som.sentences_som import NONE, encode_sentences
 from som.data.processes import shared
 from som.data.sources import Source, source_files
 from som.data.summary import COUNTS, SUMMARY, summarise

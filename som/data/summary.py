@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,11 +11,8 @@ import numpy as np
 import pyarrow.compute as pc
 from datasets import Dataset, Features, Value, load_from_disk
 from rich.table import Table
-from transformers import PreTrainedTokenizerFast
 
-from modeling_som.layout_som import NONE
-from modeling_som.sentences_som import encode_words
-from modeling_som.tokenization_som import load_tokenizer
+from modeling_som.sentences_som import NONE
 from som.syntax import Tags, Tree
 
 SUMMARY = "som.json"  # also the sign that a folder holds prepared data
@@ -106,7 +102,8 @@ def typical_tree(folder: str | Path) -> Typical | None:
     row = min(range(len(lengths)), key=lambda row: (0, row) if 6 <= lengths[row] <= 12 else (1, lengths[row]))
     if lengths[row] > WORDS_SHOWN:
         return None
-    return Typical(Tree.parse(train[row]["tree"]), row_tags(train[row], load_tokenizer(folder), tag_names(folder)))
+    starts = [place for place, tag in enumerate(train[row].get("leaf_tag", ())) if tag != NONE]  # here all are known
+    return Typical(Tree.parse(train[row]["tree"]), row_tags(train[row], starts, tag_names(folder)))
 
 
 def tag_names(folder: str | Path) -> list[str]:
@@ -114,12 +111,11 @@ def tag_names(folder: str | Path) -> list[str]:
     return json.loads((Path(folder) / SUMMARY).read_text(encoding="utf-8")).get("tree_tags", [])
 
 
-def row_tags(row: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast, names: Sequence[str]) -> Tags | None:
-    """The tags of a prepared sentence, one per word, None for those that the training split is without; None where
-    there are no others."""
+def row_tags(row: Mapping[str, Any], starts: Sequence[int], names: Sequence[str]) -> Tags | None:
+    """The tags of a prepared sentence whose words start at these tokens, None for those that the training split is
+    without; None where there are no others."""
     columns = [row.get(name, ()) for name in ("leaf_tag", "node_tag")]
     if all(tag == NONE for column in columns for tag in column):
         return None
-    starts = list(accumulate(map(len, encode_words(tokenizer, row["words"])), initial=1))[:-1]
     found = ([column[start] for start in starts] for column in columns)
     return Tags(*(tuple(names[tag] if tag != NONE else None for tag in tags) for tags in found))

@@ -30,6 +30,7 @@ from som.inference.inputs import (
 from som.syntax import (
     Tags,
     Tree,
+    draw_tree,
     evalb_line,
     first_siblings,
     gold_depths,
@@ -231,17 +232,6 @@ def labelled_tree(words: Sequence[str], depths: Sequence[int], labels: Labels) -
         return words[word] if tag is None else NltkTree(tag, [words[word]])
 
     return build_tree(depths, labels, leaf, lambda tag, parts: NltkTree("*" if tag is None else tag, parts))
-
-
-def draw_tree(tree: NltkTree) -> str:
-    """A tree as a picture of characters, its words in their order."""
-    from nltk.tree.prettyprinter import TreePrettyPrinter
-
-    words, tree = tree.leaves(), tree.copy(deep=True)
-    for position, leaf in enumerate(tree.treepositions("leaves")):
-        tree[leaf] = position  # nltk shuffles the words of constituents that also have constituents, not numbers
-    text = TreePrettyPrinter(tree, words).text(unicodelines=True)
-    return "\n".join(line.rstrip() for line in text.splitlines()).rstrip()
 
 
 def conllu_sentence(parse: Parse, labels: Labels, sent_id: str | int, probabilities: bool) -> str:

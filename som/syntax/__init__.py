@@ -34,7 +34,7 @@ from som.syntax.treebanks import (
     treebank_files,
     wsj_files,
 )
-from som.syntax.trees import Bracket, Event, Tree, binarise, escape, visible
+from som.syntax.trees import Bracket, Event, Tree, binarise, draw_tree, escape, visible
 
 __all__ = [
     "escape",
@@ -44,6 +44,7 @@ __all__ = [
     "ROOT",
     "Tags",
     "dependency_tags",
+    "draw_tree",
     "labelled_spans",
     "universal",
     "Accuracy",

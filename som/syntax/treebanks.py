@@ -203,16 +203,19 @@ class FilePart:
 
 def file_parts(path: Path) -> Iterator[FilePart]:
     """Cut a file between sentences, for several processes to read; what is wrong with the file is in the last part."""
-    line, is_conllu, chunks, damage = 1, True, list[bytes](), None
+    line, is_conllu, chunks, damage, wanted = 1, True, list[bytes](), None, PART
     try:
         is_conllu = _is_conllu(path)
         with _open(path) as file:
             for chunk in iter(partial(file.read1, PART), b""):
                 chunks.append(chunk)
-                if len(chunks) * len(chunk) >= PART and (end := _last_cut(chunk, is_conllu)):
-                    text = b"".join([*chunks[:-1], chunk[:end]])
-                    yield FilePart(path, line, text, is_conllu)
-                    line, chunks = line + text.count(b"\n"), [chunk[end:]]
+                if sum(map(len, chunks)) >= wanted:
+                    text = b"".join(chunks)
+                    if end := _last_cut(text, is_conllu):
+                        yield FilePart(path, line, text[:end], is_conllu)
+                        line += text.count(b"\n", 0, end)
+                    # after twice as much, where nothing ends: no byte is looked at often
+                    chunks, wanted = [text[end:]], PART if end else 2 * len(text)
     except TreebankError as error:
         damage = error
     except UNREADABLE as error:
@@ -220,15 +223,31 @@ def file_parts(path: Path) -> Iterator[FilePart]:
     yield FilePart(path, line, b"".join(chunks), is_conllu, damage)
 
 
-def _last_cut(chunk: bytes, is_conllu: bool) -> int:
-    """Where to cut: behind the last empty line, or before the last bracket in column 1; 0 for nowhere.
+def _last_cut(text: bytes, is_conllu: bool) -> int:
+    """Where to cut: behind the last empty line; before the last bracket in column 1, or without one where brackets
+    are closed; 0 for nowhere.
 
     >>> _last_cut(b"(A a)\\n (B b)\\n(C c)\\n", is_conllu=False)
     13
     """
     if is_conllu:
-        return max(len(chunk) - len(chunk.rpartition(end)[2]) for end in (b"\n\n", b"\n\r\n"))
-    return chunk.rfind(b"\n(") + 1
+        return max(len(text) - len(text.rpartition(end)[2]) for end in (b"\n\n", b"\n\r\n"))
+    return text.rfind(b"\n(") + 1 or _last_closed(text)
+
+
+def _last_closed(text: bytes) -> int:
+    """The end of the last line behind which no bracket is open, as `FilePart.blocks` counts them.
+
+    >>> _last_closed(b" (A\\n  a)\\n (B b)\\n (C\\n")
+    16
+    """
+    place = end = open_brackets = 0
+    for line in text.split(b"\n")[:-1]:
+        place += len(line) + 1
+        open_brackets += line.count(b"(") - line.count(b")")
+        if open_brackets <= 0:
+            end, open_brackets = place, 0
+    return end
 
 
 def _is_conllu(path: Path) -> bool:

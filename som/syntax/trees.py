@@ -6,7 +6,11 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from itertools import takewhile
+from operator import not_
 from typing import TYPE_CHECKING
+
+from som.syntax.labels import NO_CHAIN, Tags
 
 if TYPE_CHECKING:
     import nltk
@@ -111,8 +115,26 @@ class Tree:
                 levels[-1].append(event)
         return levels[0][0]
 
-    def draw(self) -> str:
-        """The tree as a picture of characters.
+    def labelled(self, tags: Tags) -> nltk.Tree:
+        """The same tree for nltk, each constituent and word with its tag, where it has one.
+
+        >>> tags = Tags(("det", "head", "head"), (None, "nsubj", "root"))
+        >>> Tree.parse("((the dog) barks)").labelled(tags).pformat()
+        '(root (nsubj (det the) (head dog)) (head barks))'
+        """
+        from nltk import Tree as NltkTree
+
+        tree = self.to_nltk()
+        for word, place in enumerate(tree.treepositions("leaves")):
+            child = place[: len(place) - len(list(takewhile(not_, reversed(place))))]  # which begins with this word
+            if child:  # of its siblings the last one has the tag of their constituent
+                tree[child[:-1]].set_label(tags.node[word] or "*")
+            if (tag := tags.leaf[word]) not in (None, NO_CHAIN):
+                tree[place] = NltkTree(tag, [tree[place]])
+        return tree[0] if len(tags.leaf) == 1 and isinstance(tree[0], NltkTree) else tree
+
+    def draw(self, tags: Tags | None = None) -> str:
+        """The tree as a picture of characters, with tags if they are given.
 
         >>> print(Tree.parse("(the (old dog) barks)").draw())
              *
@@ -121,13 +143,7 @@ class Tree:
          │   ┌───┴───┐    │
         the old     dog barks
         """
-        from nltk.tree.prettyprinter import TreePrettyPrinter
-
-        tree = self.to_nltk()
-        for position, leaf in enumerate(tree.treepositions("leaves")):
-            tree[leaf] = position  # nltk shuffles the words of constituents that also have constituents, not numbers
-        text = TreePrettyPrinter(tree, [visible(word) for word in self.words()]).text(unicodelines=True)
-        return "\n".join(line.rstrip() for line in text.splitlines()).rstrip()
+        return visible(draw_tree(self.to_nltk() if tags is None else self.labelled(tags)))
 
     def __eq__(self, other: object) -> bool:
         return list(self.events()) == list(other.events()) if isinstance(other, Tree) else NotImplemented
@@ -141,6 +157,17 @@ class Tree:
 
     def __repr__(self) -> str:
         return f"Tree.parse({str(self)!r})"
+
+
+def draw_tree(tree: nltk.Tree) -> str:
+    """A tree as a picture of characters, its words in their order."""
+    from nltk.tree.prettyprinter import TreePrettyPrinter
+
+    words, tree = tree.leaves(), tree.copy(deep=True)
+    for position, leaf in enumerate(tree.treepositions("leaves")):
+        tree[leaf] = position  # nltk shuffles the words of constituents that also have constituents, not numbers
+    text = TreePrettyPrinter(tree, words).text(unicodelines=True)
+    return "\n".join(line.rstrip() for line in text.splitlines()).rstrip()
 
 
 def escape(word: str) -> str:

@@ -16,8 +16,8 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from modeling_som import SOMForCausalLM
-from modeling_som.layout_som import NONE
 from modeling_som.operators_som import mean
+from modeling_som.sentences_som import NONE
 from som.inference import load_checkpoint
 
 DEAD = -1e4  # instead of -inf, which times the chance 0 is no number

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from modeling_som.layout_som import NONE
+from modeling_som.sentences_som import NONE
 from som.syntax import Accuracy, Perplexity
 
 

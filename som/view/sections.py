@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from datasets import load_from_disk
 from rich.table import Table
 
 from modeling_som.scoring_som import Method
-from modeling_som.sentences_som import running_text
+from modeling_som.sentences_som import encode_words, running_text
 from modeling_som.tags_som import Labels
 from modeling_som.tokenization_som import load_tokenizer
 from som.data import row_tags, tag_names
@@ -167,10 +168,13 @@ def origin(commands: Mapping[str, str], made_with: Mapping[str, Any]) -> Section
 
 def validation(data: Path) -> list[Example]:
     """The sentences of a prepared data set's validation split, with their trees and tags."""
-    rows, tokenizer, names = load_from_disk(str(data))["validation"], load_tokenizer(data), tag_names(data)
-    return [
-        Example(tuple(row["words"]), Tree.parse(row["tree"]), "", tags=row_tags(row, tokenizer, names)) for row in rows
-    ]
+    tokenizer, names = load_tokenizer(data), tag_names(data)
+    return [prepared_example(row, tokenizer, names) for row in load_from_disk(str(data))["validation"]]
+
+
+def prepared_example(row: Mapping[str, Any], tokenizer: Any, names: Sequence[str]) -> Example:
+    starts = list(accumulate(map(len, encode_words(tokenizer, row["words"])), initial=1))[:-1]
+    return Example(tuple(row["words"]), Tree.parse(row["tree"]), "", tags=row_tags(row, starts, names))
 
 
 # ---------------------------------------------------------------------------------------------- sentences

@@ -22,7 +22,7 @@ from som.data import make_tokenizer, prepare
 from som.data.summary import vocabulary_advice
 from som.evaluation.treebanks import count_labels
 from som.inference import Parse
-from som.syntax import Accuracy, Brackets, read_treebank, visible
+from som.syntax import Accuracy, Brackets, builtin_treebank, read_treebank, visible
 from som.training import train
 from som.view.trace import trace
 
@@ -475,3 +475,19 @@ def test_sentences_without_relations_are_read_beside_those_with_them(tmp_path):
     summary = prepare({split: [tmp_path / "a.conllu"] for split in ("train", "validation", "test")}, tmp_path / "data")
     assert "nsubj" in summary["tree_tags"]
     assert load_from_disk(str(tmp_path / "data"))["train"][1]["leaf_tag"] == [-100] * 4
+
+
+BRACKETED = """\
+(S (NP-SBJ (NNP Kim)) (VP (VBD saw) (NP (DT the) (JJ old) (NN dog)) (ADVP (RB again))) (. .))
+(UH Yes)
+(X (Y (a b)))
+"""
+
+
+def test_the_tree_of_a_treebank_is_labelled_as_if_it_had_been_parsed(tmp_path):
+    (tmp_path / "a.conllu").write_text("".join(builtin_treebank("test")))
+    (tmp_path / "a.mrg").write_text(BRACKETED)
+    for example in read_treebank(tmp_path):
+        parse = Parse.of_tree(example.tree, example.tags)
+        assert example.tree.labelled(example.tags) == parse.to_nltk()
+        assert example.tree.draw(example.tags) == parse.draw()

@@ -190,17 +190,20 @@ def test_reading_goes_on_after_a_bad_sentence(tmp_path):
     assert [isinstance(example, TreebankError) for example in read] == [False, False, True, False, False]
 
 
+INDENTED = " (S (NP (NN x))\n    (VP (VB y)))\n\n (X (Y y)) (Z z)\n (A\n\n  b))\n (C c)\n"  # no bracket in column 1
 LINES = "\ufeff(X (Y y))\n\n# (\r\n\r\n(S (A a)\n (B b))\n (S (C c))\n(S (NP d)\n\n1\tbad\n \n"
 
 
 @pytest.mark.parametrize("size", [1, 64, 300])
-@pytest.mark.parametrize("text", [CONLLU * 5, PTB * 5, "(X (Y y))", LINES, "# " + LINES, "\n" + CONLLU])
+@pytest.mark.parametrize(
+    "text", [CONLLU * 5, PTB * 5, INDENTED * 9, "(X (Y y))", LINES, INDENTED + LINES, "# " + LINES, "\n" + CONLLU]
+)
 def test_the_parts_of_a_file_have_what_the_whole_has(tmp_path, monkeypatch, text, size):
     file = write(tmp_path / "a", text)
     whole = list(map(repr, read_file(file)))
     monkeypatch.setattr("som.syntax.treebanks.PART", size)
     parts = list(file_parts(file))
-    assert len(parts) > 1 or text not in (CONLLU * 5, PTB * 5) or size < 300
+    assert len(parts) > 1 or text not in (CONLLU * 5, PTB * 5, INDENTED * 9)
     assert b"".join(part.text for part in parts) == file.read_bytes()
     assert [repr(example) for part in parts for example in part.examples()] == whole  # errors, too
 
