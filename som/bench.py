@@ -38,8 +38,7 @@ from som.baselines import SYSTEMS
 from som.data import make_tokenizer
 from som.inference import load, parse_all, surprisals_all
 from som.syntax import Example, Tree, builtin_treebank, first_siblings, read_treebank
-from som.training import make_settings
-from som.training.validation import sentence_counts
+from som.training import make_settings, sentence_counts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,6 +11,7 @@ from modeling_som import SOMForCausalLM
 from modeling_som.modeling_som import oracle_depths
 from som import bench
 from som.cli import main
+from som.training import sentence_counts
 
 
 @pytest.fixture
@@ -70,6 +71,27 @@ def test_every_system_takes_a_training_step(pool, monkeypatch):
         step()
         assert tokens == 27
     assert len(taken) == 1 and torch.equal(taken[0], batch["depths"])  # trees of a treebank, though never trained
+
+
+def test_a_validation_reads_sentences_of_all_lengths_on_their_own_trees(pool, monkeypatch):
+    monkeypatch.setattr(bench, "MANY_WORDS", 60)
+    contenders, found = bench.validation_contenders(pool, 40), []
+    assert {name: tokens for name, (_, tokens) in contenders.items()}.keys() == {"SOM", "SOM, greedy", "LSTM"}
+
+    def spy(outputs, labels):
+        found.append(outputs)
+        return sentence_counts(outputs, labels)
+
+    monkeypatch.setattr(bench, "sentence_counts", spy)
+    gold = [batch["depths"] for batch in bench.batches_of(pool, 40, 60)]
+    assert len({len(row) for row in gold}) > 1
+    contenders["SOM"][0]()
+    for (_, _, _, depths, *_), expected in zip(found, gold, strict=True):
+        assert torch.equal(depths.clamp(min=-1), expected.clamp(min=-1))
+    mixture, found[:] = found[0][0], []
+    contenders["SOM, greedy"][0]()
+    assert not torch.allclose(found[0][0], mixture)
+    contenders["LSTM"][0]()
 
 
 def test_ratios_are_taken_within_rounds():

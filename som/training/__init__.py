@@ -5,6 +5,7 @@ from som.training.models import Builder, make_config, make_model, vocabulary
 from som.training.runs import LOG, RUN, learns_words, recorded_system
 from som.training.settings import NUM_SLOTS, PRESETS, SETTINGS, TrainSettings, make_settings
 from som.training.trainer import train
+from som.training.validation import sentence_counts
 
 __all__ = [
     "Builder",
@@ -20,6 +21,7 @@ __all__ = [
     "make_model",
     "make_settings",
     "recorded_system",
+    "sentence_counts",
     "train",
     "vocabulary",
 ]
