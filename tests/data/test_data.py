@@ -164,6 +164,17 @@ def test_one_file_is_read_by_several_processes_to_the_same_bytes(tmp_path, monke
     assert train["words"][:] == [list(example.words) for example in read_file(file) if isinstance(example, Example)]
 
 
+def test_an_indented_file_of_brackets_is_read_by_several_processes_to_the_same_bytes(tmp_path, monkeypatch):
+    file = tmp_path / "one.mrg"
+    file.write_text("".join(f" (S (NP (NN w{number % 7}))\n    (VP (VB x)))\n" for number in range(40)))
+    splits = dict.fromkeys(("train", "validation", "test"), [file])
+    prepare(splits, tmp_path / "whole")
+    monkeypatch.setattr("som.syntax.treebanks.PART", 100)
+    for count in (1, 2):
+        prepare(splits, tmp_path / str(count), num_proc=count)
+        assert content(tmp_path / str(count)) == content(tmp_path / "whole")
+
+
 def test_of_several_processes_the_first_error_in_the_file_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr("som.syntax.treebanks.PART", 50)
     file, good = tmp_path / "one.conllu", to_conllu(["a", "b"], [2, 0])
