@@ -175,7 +175,7 @@ def evaluate_system(
     words: bool = True,
     pairs: Sequence[Pair] = (),
 ) -> dict[str, Any]:
-    """The figures of any system, read as it is by default, on treebanks and, if it predicts words, on syntax."""
+    """The figures of any system on treebanks and, if it predicts words, on syntax."""
     model, tokenizer = load_baseline(run)
     reports: dict[str, Report] = {
         name: system.evaluate(model, tokenizer, record.read_examples(files), name) for name, files in treebanks.items()

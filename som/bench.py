@@ -441,7 +441,7 @@ def tokenizer_of(vocabulary: int) -> PreTrainedTokenizerFast:
 def validation_contenders(pool: Pool, sentences: int) -> Contenders:
     """The validation between two epochs of small models that know many words: a SOM, read as a mixture over p' or
     greedily, and an LSTM of `som train`."""
-    settings = make_settings(hidden_size=128, next_attachment="oracle", **SYSTEMS["lstm"].defaults)
+    settings = make_settings(hidden_size=128, **SYSTEMS["lstm"].defaults)
     model, tokenizer = som(hidden_size=128, vocab_size=MANY_WORDS, marginal=True), tokenizer_of(MANY_WORDS)
     lstm, batches = SYSTEMS["lstm"].build(settings, tokenizer), batches_of(pool, sentences, MANY_WORDS)
     greedy = copy.deepcopy(model)
@@ -686,8 +686,8 @@ def bench(
         "parses and scores": reading_contenders([example.words for example in examples[: 10 if quick else 200]]),
         "generation, 1 row": generation_contenders(pool, 1, 10 if quick else 200),
         "generation, 32 rows": generation_contenders(pool, 32, 5 if quick else 20),
+        "validation between epochs": validation_contenders(pool, 64 if quick else 2_888),
     }
-    compared["validation between epochs"] = validation_contenders(pool, 64 if quick else 2_888)
     if peers:
         compared["training, all systems"] = peer_contenders(batch)
     growth = {
